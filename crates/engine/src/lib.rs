@@ -1,0 +1,1 @@
+//! The wiring: the one loop that carries values between the stages.

@@ -1,0 +1,65 @@
+//! A link as a page gives it, and as the frontier keeps it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CanonicalUrl, UrlKey};
+
+/// How a URL was reached; the letters are those of Heritrix's hop paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HopClass {
+    /// Given by the user.
+    Seed,
+    /// A link a person would follow: `a`, `area`, `link rel=next` and their kin, frames.
+    Navigation,
+    /// A `Location` header or a meta refresh.
+    Redirect,
+}
+
+impl HopClass {
+    /// Heritrix's letter for the hop; nothing for a seed.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Seed => "",
+            Self::Navigation => "L",
+            Self::Redirect => "R",
+        }
+    }
+}
+
+/// A link found on a page, resolved, canonical and hashed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Where it leads.
+    pub url: CanonicalUrl,
+    /// Its key, computed on the parse thread.
+    pub key: UrlKey,
+    /// How it was linked.
+    pub hop: HopClass,
+    /// `rel=nofollow`, or the page forbids following any of its links.
+    pub nofollow: bool,
+}
+
+/// A URL the frontier holds: admitted, and not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedUrl {
+    /// What to fetch.
+    pub url: CanonicalUrl,
+    /// Links away from a seed; redirects do not count.
+    pub depth: u16,
+    /// Redirects since the last link or seed.
+    pub redirects: u8,
+    /// How it was reached.
+    pub hop: HopClass,
+    /// The page that linked to it first; `None` for a seed.
+    pub via: Option<Arc<str>>,
+}
+
+impl QueuedUrl {
+    /// A seed: depth 0, reached from nowhere.
+    pub fn seed(url: CanonicalUrl) -> Self {
+        Self { url, depth: 0, redirects: 0, hop: HopClass::Seed, via: None }
+    }
+}

@@ -1,0 +1,1 @@
+//! Links and facts from bytes; never fails.

@@ -1,0 +1,1 @@
+//! May we fetch this, and how soon again.

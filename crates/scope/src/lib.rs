@@ -1,0 +1,1 @@
+//! Admit or refuse a URL before anything is spent on it.

@@ -1,0 +1,1 @@
+//! What is kept and where a crawl resumes: journal, tables, WARC, CDXJ, crawl log.

@@ -1,0 +1,1 @@
+//! The URL-seen test: a recent cache, a filter and an exact store behind one question.
