@@ -52,7 +52,7 @@ mod url;
 
 pub use crate::config::{ConfigError, Problem};
 pub use crate::key::{HostKey, UrlKey};
-pub use crate::link::{HopClass, Link, QueuedUrl};
+pub use crate::link::{HopClass, Link, QueuedUrl, Rank};
 pub use crate::outcome::{Disposition, Exchange, FailureKind, FetchOutcome, Headers, HttpVersion, Truncation};
 pub use crate::page::{Complaint, Page, PageRobots, RefusedLink};
 pub use crate::reason::{Reason, Refusal};

@@ -42,11 +42,41 @@ pub struct Link {
     pub nofollow: bool,
 }
 
+/// A URL's place in its host's queue: lower ranks are fetched first. No two URLs of a job share one.
+///
+/// The upper 16 bits order (in breadth-first order: the depth), the lower 48 number the admissions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Rank(u64);
+
+impl Rank {
+    /// A rank from its order and the number of the admission.
+    pub fn new(order: u16, admission: u64) -> Self {
+        Self(u64::from(order) << 48 | admission & 0xffff_ffff_ffff)
+    }
+
+    /// The number of the admission.
+    pub fn admission(self) -> u64 {
+        self.0 & 0xffff_ffff_ffff
+    }
+
+    /// Big-endian, so that byte order is queue order.
+    pub fn to_bytes(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// The inverse of [`Rank::to_bytes`].
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(u64::from_be_bytes(bytes))
+    }
+}
+
 /// A URL the frontier holds: admitted, and not done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedUrl {
     /// What to fetch.
     pub url: CanonicalUrl,
+    /// Its place in the host's queue, given by the frontier when it is admitted.
+    pub rank: Rank,
     /// Links away from a seed; redirects do not count.
     pub depth: u16,
     /// Redirects since the last link or seed.
@@ -60,6 +90,6 @@ pub struct QueuedUrl {
 impl QueuedUrl {
     /// A seed: depth 0, reached from nowhere.
     pub fn seed(url: CanonicalUrl) -> Self {
-        Self { url, depth: 0, redirects: 0, hop: HopClass::Seed, via: None }
+        Self { url, rank: Rank::default(), depth: 0, redirects: 0, hop: HopClass::Seed, via: None }
     }
 }
