@@ -1,1 +1,41 @@
-//! The URL-seen test: a recent cache, a filter and an exact store behind one question.
+//! Have we seen this URL? One atomic question, asked in batches.
+//!
+//! **For:** telling the new links of a page from the ones the crawl already knows, fast where it
+//! can be and never wrong where it matters.
+//! **Principal type:** [`UrlCache`], the gate; its one call, [`UrlCache::ask_and_mark`], asks and
+//! marks at once, so that two askers can never both be told "new".
+//! **Called by:** the engine's intake, with one page's links as one batch; and its table thread,
+//! which writes to the [`SeenStore`] what the gate was the first to see.
+//! **Never:** fetches, schedules, or decides whether a URL is wanted.
+//!
+//! # The way of a question
+//!
+//! ```text
+//!  a page's links ──► recent cache ──► filter ──► pending ──► exact store
+//!                      │ seen           │ "no": new  │ seen     │ seen
+//!                      ▼                ▼            ▼          ▼ not there: new, and the
+//!                   three of four    no disk read             filter's false positive
+//! ```
+//!
+//! * The **recent cache** ([`RecentCache`]) holds the last and the most repeated URLs. It answers
+//!   the navigation links that stand on every page.
+//! * The **filter** ([`Filter`]) is the first tier of Bloom's gate (Bloom 1970, "space/time
+//!   trade-offs in hash coding with allowable errors"): its "no" is a proof for most filters, and
+//!   then no disk is read.
+//! * **Pending** are the URLs that are new and on their way to the store.
+//! * The **exact store** ([`SeenStore`]; sled) confirms or refutes every "maybe". A URL is taken
+//!   for seen only when an exact tier says so, whatever the filter answers.
+
+mod config;
+mod filter;
+mod gate;
+mod generation;
+mod recent;
+mod store;
+
+pub use crate::config::{FilterKind, UrlCacheConfig};
+pub use crate::filter::{BloomFilter, Fill, Filter, Nature, NoFilter, Question};
+pub use crate::gate::{Counts, Tier, UrlCache, Verdict};
+pub use crate::generation::Generation;
+pub use crate::recent::RecentCache;
+pub use crate::store::{Census, SeenStore, SledStore, StoreError};

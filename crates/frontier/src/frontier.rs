@@ -1,0 +1,413 @@
+//! The frontier's state machine.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use model::{CanonicalUrl, HostKey, QueuedUrl, Rank, Time};
+
+use crate::config::{FrontierConfig, Order};
+use crate::host_queue::{HostQueue, Lost};
+use crate::workbench::{Slot, Workbench};
+
+/// A host that has had nothing queued for so long is forgotten, and its robots.txt with it.
+const IDLE_FOR: Duration = Duration::from_hours(24);
+/// Of more idle hosts than this, the longest idle are forgotten first.
+const MAX_IDLE: usize = 100_000;
+
+/// The frontier and the queue table disagree: the table must be rebuilt from the journal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrontierError {
+    /// A refill brought fewer URLs than the host had spilled.
+    #[error("the queue table has lost {urls} queued URLs of {origin}; start the job again to rebuild it from the journal")]
+    Lost {
+        /// The host.
+        origin: String,
+        /// How many.
+        urls: u64,
+    },
+}
+
+/// The right to fetch one URL. It is neither copied nor cloned: while it is out, its host and its
+/// address have no other.
+#[derive(Debug)]
+#[must_use = "a lease that is not released blocks its host for ever"]
+pub struct Lease {
+    /// What to fetch.
+    pub url: QueuedUrl,
+    host: HostKey,
+    slot: Slot,
+}
+
+impl Lease {
+    /// The host leased.
+    pub fn host(&self) -> HostKey {
+        self.host
+    }
+}
+
+/// What becomes of a leased URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It has an outcome. It stays leased in the sense of the life of a URL until
+    /// [`Frontier::done`] says that the outcome is durable.
+    Finished,
+    /// It goes back into its host's queue, not to be leased before this time.
+    Back(Time),
+}
+
+/// A host whose address is not known yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The host.
+    pub host: HostKey,
+    /// One of its URLs, for its name.
+    pub url: CanonicalUrl,
+}
+
+/// A request to read the queue table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refill {
+    /// Whose queue.
+    pub host: HostKey,
+    /// After this rank.
+    pub after: Rank,
+    /// At most so many URLs.
+    pub limit: usize,
+}
+
+/// A host's queue as the table has it when a job is opened.
+#[derive(Debug)]
+pub struct Restored {
+    /// The first URLs, in rank order.
+    pub first: Vec<QueuedUrl>,
+    /// How many URLs there are, those included.
+    pub count: u64,
+}
+
+/// How much the frontier holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// URLs queued, in memory and in the table.
+    pub queued: u64,
+    /// URLs leased: being fetched, or on their way to the disk.
+    pub leased: u64,
+    /// Hosts with something queued or leased.
+    pub hosts: u64,
+    /// Queued URLs held in memory.
+    pub in_memory: u64,
+}
+
+#[derive(Debug)]
+struct Host {
+    /// A URL of the host, for its name.
+    url: CanonicalUrl,
+    queue: HostQueue,
+    place: Place,
+    /// Not to be asked before this time.
+    until: Time,
+    /// URLs leased and not yet durable.
+    out: u64,
+    /// Pages fetched or being fetched.
+    pages: u64,
+}
+
+/// Where a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In `unresolved`, or with the resolver.
+    Unresolved,
+    /// In its slot, under this time.
+    Benched(Slot, Time),
+    /// Its lease is out.
+    Leased(Slot),
+    /// Nothing to lease: no URL, or none in memory. The time says since when.
+    Idle(Slot, Time),
+}
+
+/// Every queued URL, and who may be asked when. See the crate's page for its invariants.
+#[derive(Debug)]
+pub struct Frontier {
+    config: FrontierConfig,
+    /// A host goes when it was idle for [`IDLE_FOR`], or is the longest idle of [`MAX_IDLE`].
+    hosts: HashMap<HostKey, Host>,
+    workbench: Workbench,
+    unresolved: BTreeSet<(Time, HostKey)>,
+    refill_due: Vec<HostKey>,
+    idle: BTreeSet<(Time, HostKey)>,
+    out: HashSet<(HostKey, Rank)>,
+    admissions: u64,
+    queued: u64,
+}
+
+impl Frontier {
+    /// An empty frontier; `admissions` is the number of URLs the job has ever admitted.
+    pub fn new(config: &FrontierConfig, admissions: u64) -> Self {
+        Self {
+            config: config.clone(),
+            hosts: HashMap::new(),
+            workbench: Workbench::default(),
+            unresolved: BTreeSet::new(),
+            refill_due: Vec::new(),
+            idle: BTreeSet::new(),
+            out: HashSet::new(),
+            admissions,
+            queued: 0,
+        }
+    }
+
+    /// Takes over a host's queue as the table has it. `pages` is how many of its pages were fetched.
+    pub fn restore(&mut self, restored: Restored, pages: u64, now: Time) {
+        let Some(first) = restored.first.first() else { return };
+        let (host, url) = (first.url.host_key(), first.url.clone());
+        self.queued += restored.count;
+        let queue = HostQueue::restored(restored.first, restored.count);
+        self.hosts.insert(host, Host { url, queue, place: Place::Unresolved, until: Time::ZERO, out: 0, pages });
+        self.unresolved.insert((now, host));
+    }
+
+    /// Queues a new URL and gives it its rank.
+    pub fn admit(&mut self, mut url: QueuedUrl, now: Time) -> QueuedUrl {
+        let order = match self.config.order {
+            Order::BreadthFirst => url.depth,
+        };
+        url.rank = Rank::new(order, self.admissions);
+        self.admissions += 1;
+        self.queued += 1;
+        let key = url.url.host_key();
+        let host = self.hosts.entry(key).or_insert_with(|| {
+            self.unresolved.insert((now, key));
+            Host {
+                url: url.url.clone(),
+                queue: HostQueue::default(),
+                place: Place::Unresolved,
+                until: Time::ZERO,
+                out: 0,
+                pages: 0,
+            }
+        });
+        host.queue.push(url.clone(), self.config.head);
+        self.settle(key, now);
+        url
+    }
+
+    /// The next host whose address is wanted. The caller looks it up and says what came of it by
+    /// [`Frontier::resolved`] or [`Frontier::resolve_later`].
+    pub fn next_unresolved(&mut self, now: Time) -> Option<Unresolved> {
+        let (_, host) = *self.unresolved.first().filter(|(time, _)| *time <= now)?;
+        self.unresolved.pop_first();
+        self.hosts.get(&host).map(|state| Unresolved { host, url: state.url.clone() })
+    }
+
+    /// The host is at this address, with whose other hosts it shares one lease; `None` when it
+    /// shares with nobody.
+    pub fn resolved(&mut self, host: HostKey, address: Option<IpAddr>, now: Time) {
+        let Some(state) = self.hosts.get_mut(&host) else { return };
+        if state.place == Place::Unresolved {
+            let slot = address.map_or(Slot::Host(host), Slot::Address);
+            state.place = Place::Idle(slot, now);
+            self.idle.insert((now, host));
+            self.settle(host, now);
+        }
+    }
+
+    /// The host could not be looked up; it is to be tried again at this time.
+    pub fn resolve_later(&mut self, host: HostKey, at: Time) {
+        self.unresolved.insert((at, host));
+    }
+
+    /// A lease whose time has come, if there is one.
+    pub fn lease(&mut self, now: Time) -> Option<Lease> {
+        loop {
+            let (slot, host) = self.workbench.take(now)?;
+            let state = self.hosts.get_mut(&host).expect("a benched host is known");
+            let Some(url) = state.queue.take(now) else {
+                // Its time was that of a deferred URL, which has moved; look again.
+                self.workbench.give_back(slot, Time::ZERO);
+                state.place = Place::Idle(slot, now);
+                self.idle.insert((now, host));
+                self.settle(host, now);
+                continue;
+            };
+            state.place = Place::Leased(slot);
+            state.out += 1;
+            self.queued -= 1;
+            self.out.insert((host, url.rank));
+            if state.queue.refill_due(self.config.head).is_some() {
+                self.refill_due.push(host);
+            }
+            return Some(Lease { url, host, slot });
+        }
+    }
+
+    /// Whether the host has had as many pages as it may have; if not, this one is counted.
+    pub fn count_page(&mut self, lease: &Lease) -> bool {
+        let limit = self.config.per_host_max_pages;
+        let Some(state) = self.hosts.get_mut(&lease.host) else { return false };
+        if limit > 0 && state.pages >= limit {
+            return true;
+        }
+        state.pages += 1;
+        false
+    }
+
+    /// The lease is over: the host may be asked again from `host_until`, its address from
+    /// `address_until`. Gives the URL back to the caller when it is finished.
+    pub fn release(
+        &mut self,
+        lease: Lease,
+        fate: Fate,
+        host_until: Time,
+        address_until: Time,
+        now: Time,
+    ) -> Option<QueuedUrl> {
+        let Lease { url, host, slot } = lease;
+        self.workbench.give_back(slot, address_until);
+        let state = self.hosts.get_mut(&host).expect("a leased host is known");
+        state.until = state.until.max(host_until);
+        state.place = Place::Idle(slot, now);
+        self.idle.insert((now, host));
+        let finished = match fate {
+            Fate::Finished => Some(url),
+            Fate::Back(not_before) => {
+                self.out.remove(&(host, url.rank));
+                state.out -= 1;
+                self.queued += 1;
+                state.queue.put_back(url, not_before);
+                None
+            }
+        };
+        self.settle(host, now);
+        finished
+    }
+
+    /// The URL's outcome is durable.
+    pub fn done(&mut self, host: HostKey, rank: Rank) {
+        if self.out.remove(&(host, rank))
+            && let Some(state) = self.hosts.get_mut(&host)
+        {
+            state.out -= 1;
+            state.queue.done(rank);
+        }
+    }
+
+    /// The next host whose tail is to be read from the queue table.
+    pub fn next_refill(&mut self) -> Option<Refill> {
+        while let Some(host) = self.refill_due.pop() {
+            if let Some(state) = self.hosts.get_mut(&host)
+                && let Some(after) = state.queue.refill_due(self.config.head)
+            {
+                state.queue.refill_started();
+                return Some(Refill { host, after, limit: self.config.head });
+            }
+        }
+        None
+    }
+
+    /// What the table gave for a [`Refill`], read after every admission before it was written.
+    ///
+    /// # Errors
+    /// When the table has lost URLs.
+    pub fn refilled(&mut self, refill: Refill, urls: Vec<QueuedUrl>, now: Time) -> Result<(), FrontierError> {
+        let Some(state) = self.hosts.get_mut(&refill.host) else { return Ok(()) };
+        let out = &self.out;
+        state
+            .queue
+            .refilled(urls, refill.limit, |rank| out.contains(&(refill.host, rank)))
+            .map_err(|Lost(urls)| FrontierError::Lost { origin: state.url.origin(), urls })?;
+        if state.queue.refill_due(self.config.head).is_some() {
+            self.refill_due.push(refill.host);
+        }
+        self.settle(refill.host, now);
+        Ok(())
+    }
+
+    /// When there will be something to do: a lease, or a host to look up. `None` when that depends
+    /// on what the caller brings.
+    pub fn next_due(&self) -> Option<Time> {
+        let unresolved = self.unresolved.first().map(|(time, _)| *time);
+        self.workbench.next_due().into_iter().chain(unresolved).min()
+    }
+
+    /// Nothing is queued and nothing is leased: the crawl is over.
+    pub fn is_finished(&self) -> bool {
+        self.queued == 0 && self.out.is_empty()
+    }
+
+    /// How much it holds.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            queued: self.queued,
+            leased: self.out.len() as u64,
+            hosts: (self.hosts.len() - self.idle_without_work()) as u64,
+            in_memory: self.hosts.values().map(|host| host.queue.in_memory() as u64).sum(),
+        }
+    }
+
+    /// URLs ever admitted.
+    pub fn admissions(&self) -> u64 {
+        self.admissions
+    }
+
+    /// The next host to forget, if one is due: the caller forgets what it knows of it too.
+    pub fn evict(&mut self, now: Time) -> Option<HostKey> {
+        loop {
+            let (since, host) = *self.idle.first()?;
+            if now.since(since) < IDLE_FOR && self.idle.len() <= MAX_IDLE {
+                return None;
+            }
+            self.idle.pop_first();
+            let state = self.hosts.get(&host)?;
+            let busy = state.queue.len() > 0 || state.out > 0 || state.until > now;
+            if !busy && matches!(state.place, Place::Idle(..)) {
+                self.hosts.remove(&host);
+                self.workbench.sweep(now);
+                return Some(host);
+            }
+            // It waits for a refill, or its pace must be kept: it is idle from now on.
+            if let Some(Host { place: Place::Idle(_, time), .. }) = self.hosts.get_mut(&host) {
+                *time = now;
+                self.idle.insert((now, host));
+            }
+            if self.idle.first().is_some_and(|(since, _)| *since == now) {
+                return None;
+            }
+        }
+    }
+
+    fn idle_without_work(&self) -> usize {
+        self.idle
+            .iter()
+            .filter(|(_, host)| self.hosts.get(host).is_some_and(|state| state.queue.len() == 0 && state.out == 0))
+            .count()
+    }
+
+    /// Puts a host that is not leased where it belongs: benched when it has something in memory,
+    /// idle when not.
+    fn settle(&mut self, key: HostKey, now: Time) {
+        let Some(host) = self.hosts.get_mut(&key) else { return };
+        let ready = host.queue.ready_at().map(|time| time.max(host.until).max(Time::ZERO));
+        match (host.place, ready) {
+            (Place::Idle(slot, since), Some(time)) => {
+                self.idle.remove(&(since, key));
+                host.place = Place::Benched(slot, time);
+                self.workbench.add(slot, key, time);
+            }
+            (Place::Benched(slot, old), Some(time)) if time != old => {
+                host.place = Place::Benched(slot, time);
+                self.workbench.remove(slot, key, old);
+                self.workbench.add(slot, key, time);
+            }
+            (Place::Benched(slot, old), None) => {
+                self.workbench.remove(slot, key, old);
+                host.place = Place::Idle(slot, now);
+                self.idle.insert((now, key));
+            }
+            _ => {}
+        }
+        if host.queue.refill_due(self.config.head).is_some() && host.queue.ready_at().is_none() {
+            self.refill_due.push(key);
+        }
+    }
+}
