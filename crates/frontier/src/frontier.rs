@@ -20,7 +20,9 @@ const MAX_IDLE: usize = 100_000;
 #[non_exhaustive]
 pub enum FrontierError {
     /// A refill brought fewer URLs than the host had spilled.
-    #[error("the queue table has lost {urls} queued URLs of {origin}; start the job again to rebuild it from the journal")]
+    #[error(
+        "the queue table has lost {urls} queued URLs of {origin}; start the job again to rebuild it from the journal"
+    )]
     Lost {
         /// The host.
         origin: String,
@@ -193,7 +195,7 @@ impl Frontier {
     }
 
     /// The next host whose address is wanted. The caller looks it up and says what came of it by
-    /// [`Frontier::resolved`] or [`Frontier::resolve_later`].
+    /// [`Frontier::resolved`].
     pub fn next_unresolved(&mut self, now: Time) -> Option<Unresolved> {
         let (_, host) = *self.unresolved.first().filter(|(time, _)| *time <= now)?;
         self.unresolved.pop_first();
@@ -210,11 +212,6 @@ impl Frontier {
             self.idle.insert((now, host));
             self.settle(host, now);
         }
-    }
-
-    /// The host could not be looked up; it is to be tried again at this time.
-    pub fn resolve_later(&mut self, host: HostKey, at: Time) {
-        self.unresolved.insert((at, host));
     }
 
     /// A lease whose time has come, if there is one.
@@ -343,6 +340,11 @@ impl Frontier {
             hosts: (self.hosts.len() - self.idle_without_work()) as u64,
             in_memory: self.hosts.values().map(|host| host.queue.in_memory() as u64).sum(),
         }
+    }
+
+    /// URLs leased: being fetched, or on their way to the disk.
+    pub fn leased(&self) -> usize {
+        self.out.len()
     }
 
     /// URLs ever admitted.

@@ -64,7 +64,11 @@ impl HostQueue {
 
     /// When there is something to take; `None` when nothing is in memory.
     pub(crate) fn ready_at(&self) -> Option<Time> {
-        if self.head.is_empty() { self.deferred.first_key_value().map(|((time, _), _)| *time) } else { Some(Time::ZERO) }
+        if self.head.is_empty() {
+            self.deferred.first_key_value().map(|((time, _), _)| *time)
+        } else {
+            Some(Time::ZERO)
+        }
     }
 
     /// The URL of the lowest rank that may be taken now.

@@ -98,8 +98,14 @@ impl Simulation {
             let text = format!("http://h{}.test/{}", host % self.plan.hosts, self.offered);
             let url = CanonicalUrl::parse(&text).expect("it is a URL");
             self.offered += 1;
-            let queued =
-                QueuedUrl { url, rank: Rank::default(), depth: *depth, redirects: 0, hop: HopClass::Navigation, via: None };
+            let queued = QueuedUrl {
+                url,
+                rank: Rank::default(),
+                depth: *depth,
+                redirects: 0,
+                hop: HopClass::Navigation,
+                via: None,
+            };
             let queued = self.frontier.admit(queued, self.now);
             self.writes.push_back(Write::Admitted(queued));
         }

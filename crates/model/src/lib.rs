@@ -40,6 +40,7 @@
 //!
 //! and the engine asserts both when a run ends.
 
+mod census;
 mod config;
 mod key;
 mod link;
@@ -50,6 +51,7 @@ mod time;
 mod units;
 mod url;
 
+pub use crate::census::Census;
 pub use crate::config::{ConfigError, Problem};
 pub use crate::key::{HostKey, UrlKey};
 pub use crate::link::{HopClass, Link, QueuedUrl, Rank};

@@ -16,12 +16,12 @@ pub struct UnitError {
 }
 
 /// A duration, written `250ms`, `30s`, `5m`, `24h`, `7d`; `0s` is none.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
 
 /// A number of bytes, written `512B`, `64KiB`, `2MiB`, `1GiB` (powers of 1024), or `1kB`, `1MB`, `1GB`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(pub u64);
 

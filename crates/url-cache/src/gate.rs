@@ -6,9 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use model::UrlKey;
 use serde::{Deserialize, Serialize};
 
-use crate::config::UrlCacheConfig;
 use crate::filter::{Fill, Filter, Question};
-use crate::generation::Generation;
 use crate::recent::RecentCache;
 use crate::store::{SeenStore, StoreError};
 
@@ -100,14 +98,9 @@ struct Scratch {
 }
 
 impl UrlCache {
-    /// The gate of a configuration, in front of a store. What the store already holds must be
-    /// [marked](UrlCache::mark_known) before the first question.
-    pub fn new(config: &UrlCacheConfig, generation: Generation, store: Box<dyn SeenStore>) -> Self {
-        Self::with_filter(config.build_filter(generation), config.recent, store)
-    }
-
-    /// The gate with a filter of one's own.
-    pub fn with_filter(filter: Box<dyn Filter>, recent: usize, store: Box<dyn SeenStore>) -> Self {
+    /// The gate: a filter ([`crate::UrlCacheConfig::build_filter`]) and a recent cache of so many entries
+    /// in front of a store. What the store already holds must have been marked in the filter.
+    pub fn new(filter: Box<dyn Filter>, recent: usize, store: Box<dyn SeenStore>) -> Self {
         Self {
             recent: RecentCache::new(recent),
             filter,
@@ -118,28 +111,13 @@ impl UrlCache {
         }
     }
 
-    /// Marks URLs that are in the store or on their way to it, as a crawl resumes: the filter and
-    /// the recent cache learn them, nothing is counted.
-    pub fn mark_known(&mut self, questions: &[Question<'_>]) {
-        self.scratch.maybe.clear();
-        self.scratch.maybe.resize(questions.len(), false);
-        self.filter.ask_and_mark(questions, &mut self.scratch.maybe);
-        for question in questions {
-            self.recent.touch(question.key.url_hash());
-        }
-    }
-
     /// Answers every question and marks its URL as seen: `verdicts` is cleared, then has one answer
     /// per question, in order. A URL that stands twice in a batch is new at most once.
     ///
     /// # Errors
     /// When the store cannot be read. The gate has then marked URLs nobody was told of, and must be
     /// made anew from the journal.
-    pub fn ask_and_mark(
-        &mut self,
-        questions: &[Question<'_>],
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<(), StoreError> {
+    pub fn ask_and_mark(&mut self, questions: &[Question<'_>], verdicts: &mut Vec<Verdict>) -> Result<(), StoreError> {
         verdicts.clear();
         verdicts.resize(questions.len(), Verdict::Seen(Tier::Recent));
         self.counts.asked += questions.len() as u64;
@@ -245,7 +223,10 @@ impl UrlCache {
 
 impl std::fmt::Debug for UrlCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UrlCache").field("counts", &self.counts).field("pending", &self.pending.len()).finish()
+        f.debug_struct("UrlCache")
+            .field("counts", &self.counts)
+            .field("pending", &self.pending.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -38,4 +38,4 @@ pub use crate::filter::{BloomFilter, Fill, Filter, Nature, NoFilter, Question};
 pub use crate::gate::{Counts, Tier, UrlCache, Verdict};
 pub use crate::generation::Generation;
 pub use crate::recent::RecentCache;
-pub use crate::store::{Census, SeenStore, SledStore, StoreError};
+pub use crate::store::{SeenStore, SledStore, StoreError};

@@ -1,7 +1,6 @@
 //! The exact set behind the filter.
 
-use model::UrlKey;
-use xxhash_rust::xxh3::xxh3_64;
+use model::{Census, UrlKey};
 
 /// The exact store failed. What it held is still in the journal, from which it can be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -15,24 +14,6 @@ pub enum StoreError {
         /// What sled said.
         source: sled::Error,
     },
-}
-
-/// How many keys a set holds, and the exclusive or of their hashes: two sets with the same census
-/// are the same, but for a chance of 2⁻⁶⁴.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Keys.
-    pub entries: u64,
-    /// Exclusive or of every key's xxh3-64.
-    pub fingerprint: u64,
-}
-
-impl Census {
-    /// Counts one more key.
-    pub fn add(&mut self, key: &UrlKey) {
-        self.entries += 1;
-        self.fingerprint ^= xxh3_64(key.as_bytes());
-    }
 }
 
 /// An exact set of keys on a disk. Cloning an implementor's handle and writing from another thread
@@ -118,10 +99,7 @@ impl SeenStore for SledStore {
         let mut census = Census::default();
         for entry in &self.tree {
             let (key, _) = entry.map_err(reading)?;
-            // A key of another length is none of ours; it is left out, and the comparison fails.
-            if let Some(key) = UrlKey::from_slice(&key) {
-                census.add(&key);
-            }
+            census.add(&key);
         }
         Ok(census)
     }

@@ -101,8 +101,7 @@ mod tests {
     }
 
     fn filled(generation: u32, n: u32, rate: f64) -> BloomFilter {
-        let mut filter =
-            BloomFilter::with_rate(u64::from(n), rate, Generation::of_visit(generation).filter_seeds(0));
+        let mut filter = BloomFilter::with_rate(u64::from(n), rate, Generation::of_visit(generation).filter_seeds(0));
         asked(&mut filter, 0..n);
         filter
     }

@@ -1,0 +1,198 @@
+//! Results as a person reads them.
+
+use std::fmt::{self, Display, Write as _};
+use std::io::Write as _;
+
+use engine::{Report, SeenTest, State};
+
+/// Writes a result to standard output. A reader that went away (`| head`) is no error.
+pub(crate) fn out(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes());
+    let _ = stdout.flush();
+}
+
+/// Writes an error and its causes to standard error.
+pub(crate) fn error(error: &anyhow::Error) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = writeln!(stderr, "argiope: {error:#}");
+}
+
+/// Tells a person something that is no result, unless they want quiet.
+pub(crate) fn note(quiet: bool, text: &str) {
+    if !quiet {
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr, "{text}");
+    }
+}
+
+/// `1234567` as `1 234 567`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes with a unit a person can compare.
+pub(crate) fn bytes(bytes: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.iter().find(|(_, scale)| bytes >= *scale) {
+        Some((unit, scale)) => format!("{:.1} {unit}", bytes as f64 / *scale as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { percent(part as f64 / whole as f64) }
+}
+
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    // A rate of 0.0003 % must not look like none.
+    if percent > 0.0 && percent < 0.01 { format!("{percent:.1e} %") } else { format!("{percent:.2} %") }
+}
+
+/// A report with aligned columns.
+struct Table(String);
+
+impl Table {
+    fn section(&mut self, title: &str) {
+        let _ = writeln!(self.0, "\n{title}");
+    }
+
+    fn row(&mut self, name: &str, value: impl Display, remark: impl Display) {
+        let line = format!("  {name:<28}{value:>14}  {remark}");
+        let _ = writeln!(self.0, "{}", line.trim_end());
+    }
+}
+
+/// Where a crawl stands, in a phrase.
+struct Phrase<'a>(&'a State);
+
+impl Display for Phrase<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            State::Running => f.write_str("running"),
+            State::Finished => f.write_str("finished: nothing is left to fetch"),
+            State::Limit(which) => write!(f, "stopped at the limit {which}; run the same command to go on"),
+            State::Interrupted => f.write_str("interrupted and saved; run the same command to go on"),
+            State::Stopped => f.write_str("stopped without saying why; run the same command to go on"),
+        }
+    }
+}
+
+/// The report of a crawl, for its end and for `argiope status`.
+pub(crate) fn report(report: &Report) -> String {
+    let mut table = Table(String::new());
+    let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(&report.state));
+
+    table.section("Pages");
+    let session = &report.session;
+    let rate = format!("{:.0}/s over {:.1} s", session.pages_per_second, session.seconds);
+    table.row("answered", thousands(report.pages), if session.pages > 0 { rate } else { String::new() });
+    for (status, count) in &report.answered {
+        table.row(&format!("  status {status}"), thousands(*count), "");
+    }
+    table.row("parsed", thousands(report.parsed), "");
+    table.row("bodies", bytes(report.body_bytes), "as received");
+    for (kind, count) in &report.failed {
+        table.row(&format!("failed: {}", kind.as_str()), thousands(*count), "");
+    }
+    for (reason, count) in &report.refused_late {
+        table.row(&format!("not fetched: {reason}"), thousands(*count), "");
+    }
+    if session.retries > 0 {
+        table.row("attempts repeated", thousands(session.retries), "after failures that may pass");
+    }
+    table.row("still queued", thousands(report.queued + report.leased), "");
+
+    table.section("Links");
+    table.row("offered", thousands(report.offered), "distinct per page");
+    table.row("new", thousands(report.admitted), share(report.admitted, report.offered));
+    table.row("seen before", thousands(report.seen), share(report.seen, report.offered));
+    for (reason, count) in &report.refused {
+        table.row(&format!("refused: {reason}"), thousands(*count), share(*count, report.offered));
+    }
+    for (complaint, count) in &report.complaints {
+        table.row(&format!("odd pages: {}", complaint.as_str()), thousands(*count), "");
+    }
+
+    if let Some(test) = &report.seen_test {
+        seen_test(&mut table, test);
+    }
+    if let Some(memory) = report.memory_bytes {
+        table.section("Memory");
+        table.row("of the process", bytes(memory), "");
+    }
+    for healed in &report.healed {
+        let _ = writeln!(table.0, "\nHealed: {healed}.");
+    }
+    for warning in &report.warnings {
+        let _ = writeln!(table.0, "\nNote: {warning}.");
+    }
+    table.0
+}
+
+fn seen_test(table: &mut Table, test: &SeenTest) {
+    let counts = &test.counts;
+    table.section("URL-seen test (this session)");
+    table.row("links asked", thousands(counts.asked), "");
+    table.row("seen, by the recent cache", thousands(counts.recent), share(counts.recent, counts.asked));
+    table.row("new, by the filter alone", thousands(counts.filter_new), share(counts.filter_new, counts.asked));
+    table.row("seen, on its way to disk", thousands(counts.pending), share(counts.pending, counts.asked));
+    let store = counts.store_seen + counts.store_new;
+    table.row("answered by the store", thousands(store), share(store, counts.asked));
+    if test.filter_capacity > 0 {
+        let made_for = format!("of {}: {} of its bits are set", thousands(test.filter_capacity), percent(test.filter_fill));
+        table.row("URLs in the filter", thousands(test.filter_items), made_for);
+        table.row("false positives, predicted", percent(test.predicted_false_positive_rate), "at this fill");
+        let observed = test.observed_false_positive_rate.map_or_else(|| "-".to_owned(), percent);
+        table.row("false positives, observed", observed, "all caught by the store");
+    }
+    table.row("pages lost to the filter", 0, "the store decides, not the filter");
+    table.row("memory", bytes(test.memory_bytes), "");
+}
+
+/// What was written, and what each file is.
+pub(crate) fn files(report: &Report) -> String {
+    let mut text = String::from("\nWritten\n");
+    for (name, what) in [
+        ("warc/", "every exchange, WARC 1.1"),
+        ("index.cdxj", "where each page stands in them"),
+        ("crawl.log", "one line per attempt, Heritrix's columns"),
+        ("report.json", "this report"),
+        ("journal/", "the durable truth"),
+        ("db/", "tables that follow from it"),
+    ] {
+        let path = report.job.join(name);
+        if path.exists() {
+            let _ = writeln!(text, "  {:<44}  {what}", path.display().to_string());
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expected) in [(0, "0"), (999, "999"), (1000, "1 000"), (1_234_567, "1 234 567")] {
+            assert_eq!(thousands(number), expected);
+        }
+    }
+
+    #[test]
+    fn small_rates_do_not_look_like_none() {
+        assert_eq!(percent(0.0), "0.00 %");
+        assert_eq!(percent(0.000_003), "3.0e-4 %");
+        assert_eq!(percent(0.0123), "1.23 %");
+    }
+}

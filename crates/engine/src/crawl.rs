@@ -1,0 +1,515 @@
+//! The loop: one task owns the crawl's state and carries values between the stages.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use downloader::Downloader;
+use frontier::{Fate, Frontier, Lease};
+use model::{
+    Clock, Disposition, FetchOutcome, HostKey, QueuedUrl, Rank, Time,
+};
+use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
+use scope::Scope;
+use storage::{Done, End, JobDir, JournalReader, Record, SegmentWriter, Summary};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+use url_cache::{RecentCache, UrlCache};
+
+use crate::config::{Config, PRODUCT_TOKEN};
+use crate::error::EngineError;
+use crate::event::{Durable, Event};
+use crate::fetches::{Fetches, Outcome};
+use crate::open::{self, Opened};
+use crate::pages::{Finished, PageJob, Pages};
+use crate::report::{Report, State, Tally, folder_bytes};
+use crate::signals::Signals;
+use crate::tables::TableThread;
+use crate::writer::{Files, Write, Writer};
+
+/// URLs that may be leased beyond those being fetched: on a parse thread, or waiting for their
+/// group to become durable. At 10 000 pages a second and a group every 100 ms, that is 1 000.
+const PIPELINE: usize = 2048;
+/// Bodies that may be on their way through the pipeline, in bytes.
+const PIPELINE_BYTES: u64 = 256 << 20;
+/// New keys that may wait for the table thread.
+const MAX_PENDING: usize = 1 << 20;
+/// Hosts looked up at once.
+const LOOKUPS: usize = 32;
+/// Queue refills under way at once.
+const REFILLS: usize = 64;
+/// Refused references remembered, so that one that stands on every page is written down once.
+const RECENT_REFUSALS: usize = 1 << 16;
+/// How often the figures are published.
+const TICK: Duration = Duration::from_millis(500);
+
+/// What to crawl, where to keep it, and who watches.
+pub struct Crawl {
+    /// The job's folder. Where there is none, it is made; where there is one, the crawl goes on.
+    pub job: PathBuf,
+    /// The configuration.
+    pub config: Config,
+    /// Seeds, as the user wrote them. A job that has seeds already needs none.
+    pub seeds: Vec<String>,
+    /// Called on the loop's thread about twice a second; it must return quickly.
+    pub watch: Box<dyn FnMut(&Report) + Send>,
+}
+
+impl Crawl {
+    /// Crawls until nothing is left, a limit is reached, or somebody interrupts.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used, or the disk is wrong. What was durable stays.
+    pub fn run(self) -> Result<Report, EngineError> {
+        self.config.check().map_err(crate::settings::SettingsError::from)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| EngineError::System { what: "an event loop", source })?;
+        runtime.block_on(async {
+            let mut running = Running::open(self)?;
+            let end = running.turn().await;
+            running.close(end)
+        })
+    }
+}
+
+/// A crawl under way. Its parts stand in the order a URL meets them.
+pub(crate) struct Running {
+    pub(crate) job: JobDir,
+    pub(crate) config: Arc<Config>,
+    pub(crate) clock: Clock,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) url_cache: UrlCache,
+    pub(crate) frontier: Frontier,
+    pub(crate) politeness: Politeness,
+    fetches: Fetches,
+    pages: Pages,
+    pub(crate) writer: Writer,
+    tables: TableThread,
+    events: Receiver<Event>,
+    signals: Signals,
+
+    /// Everything ever recorded, this session's records as they are handed to the storage thread.
+    pub(crate) summary: Summary,
+    pub(crate) recent_refusals: RecentCache,
+    /// Attempts of URLs that will be tried again; a URL goes when it has an outcome.
+    attempts: HashMap<(HostKey, Rank), u8>,
+    pub(crate) pipeline_bytes: u64,
+    refills: usize,
+    pub(crate) tally: Tally,
+    watch: Box<dyn FnMut(&Report) + Send>,
+    /// Why nothing more is leased.
+    stopping: Option<End>,
+    _lock: storage::JobLock,
+}
+
+impl Running {
+    fn open(crawl: Crawl) -> Result<Self, EngineError> {
+        let Crawl { job, config, seeds, watch } = crawl;
+        let clock = Clock::start();
+        let job = JobDir::new(job);
+        let signals = Signals::listen()?;
+        let downloader = Downloader::new(&config.downloader, &config.crawl.user_agent_header(), clock)?;
+        let opened = open::open(&job, &config, &clock)?;
+        let Opened { lock, journal, summary, projection, filter, frontier, seeds: old_seeds, healed } = opened;
+        if seeds.is_empty() && old_seeds.is_empty() {
+            return Err(EngineError::NoSeeds { job: job.root().to_owned() });
+        }
+        let config = Arc::new(config);
+        let capacity = config.downloader.max_concurrent + PIPELINE + REFILLS + 64;
+        let (sender, events) = tokio::sync::mpsc::channel(capacity);
+
+        let url_cache = UrlCache::new(filter, config.url_cache.recent, Box::new(projection.seen.clone()));
+        let (tables, table_sender) = TableThread::start(projection, journal.end(), sender.clone())?;
+        let software = concat!("argiope/", env!("CARGO_PKG_VERSION"));
+        let segments = config
+            .storage
+            .warc
+            .then(|| {
+                let user_agent = config.crawl.user_agent_header();
+                SegmentWriter::open(&job.warc(), config.storage.warc_max_bytes.0, software, &user_agent)
+            })
+            .transpose()?;
+        let log = storage::CrawlLog::open(&job.crawl_log())?;
+        let files = Files { journal, segments, log, sync_interval: config.storage.sync_interval.0 };
+        let writer = Writer::start(files, clock, capacity, sender.clone(), table_sender)?;
+        let pages = Pages::start(&config, capacity, &sender)?;
+
+        let tally = Tally::begin(&summary, healed, clock.now());
+        let scope = Scope::new(&config.scope, &old_seeds).map_err(crate::settings::SettingsError::from)?;
+        let mut running = Self {
+            politeness: Politeness::new(&config.politeness, PRODUCT_TOKEN),
+            scope: Arc::new(scope),
+            url_cache,
+            frontier,
+            fetches: Fetches::new(downloader),
+            pages,
+            writer,
+            tables,
+            events,
+            signals,
+            summary,
+            recent_refusals: RecentCache::new(RECENT_REFUSALS),
+            attempts: HashMap::new(),
+            pipeline_bytes: 0,
+            refills: 0,
+            tally,
+            watch,
+            stopping: None,
+            _lock: lock,
+            job,
+            config,
+            clock,
+        };
+        let at = running.clock.now();
+        let program = software.to_owned();
+        running.record(Record::SessionStarted { at, program, visit: 1 }, None, 0)?;
+        running.offer_seeds(&seeds)?;
+        Ok(running)
+    }
+
+    /// Turns the loop until the crawl is over.
+    async fn turn(&mut self) -> Result<End, EngineError> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            self.ask_for_hosts()?;
+            self.lease()?;
+            if let Some(end) = self.ended() {
+                return Ok(end);
+            }
+            let due = self.next_due();
+            let event = tokio::select! {
+                biased;
+                () = self.signals.next() => Event::Interrupted,
+                Some(event) = self.events.recv() => event,
+                event = self.fetches.next() => event,
+                _ = tick.tick() => Event::Tick,
+                () = tokio::time::sleep_until(due) => Event::Due,
+            };
+            self.handle(event)?;
+            // What has come meanwhile is handled before new leases are given.
+            while let Ok(event) = self.events.try_recv() {
+                self.handle(event)?;
+            }
+            while let Some(event) = self.fetches.try_next() {
+                self.handle(event)?;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), EngineError> {
+        match event {
+            Event::Fetched(lease, Outcome::Page(outcome)) => self.page_fetched(lease, outcome),
+            Event::Fetched(lease, Outcome::Robots { outcome, too_many_redirects }) => {
+                self.robots_fetched(lease, &outcome, too_many_redirects);
+                Ok(())
+            }
+            Event::Resolved(host, resolution) => {
+                self.host_resolved(host, resolution);
+                Ok(())
+            }
+            Event::Finished(finished) => self.page_finished(*finished),
+            Event::Durable(durable) => {
+                for Durable { host, rank, weight } in durable {
+                    self.frontier.done(host, rank);
+                    self.pipeline_bytes -= weight;
+                }
+                Ok(())
+            }
+            Event::Stored(keys) => {
+                self.url_cache.stored(&keys);
+                Ok(())
+            }
+            Event::Refilled(refill, urls) => {
+                self.refills -= 1;
+                Ok(self.frontier.refilled(refill, urls, self.clock.now())?)
+            }
+            Event::Broken(thread) => Err(EngineError::ThreadDied { thread }),
+            Event::Interrupted => {
+                self.stop(End::Interrupted);
+                Ok(())
+            }
+            Event::Due => Ok(()),
+            Event::Tick => self.tick(),
+        }
+    }
+
+    /// Starts look-ups of new hosts and refills of queues.
+    fn ask_for_hosts(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        while self.fetches.lookups() < LOOKUPS
+            && let Some(unresolved) = self.frontier.next_unresolved(now)
+        {
+            self.fetches.resolve(unresolved);
+        }
+        while self.refills < REFILLS
+            && let Some(refill) = self.frontier.next_refill()
+        {
+            self.refills += 1;
+            self.writer.send(Write::Refill(refill))?;
+        }
+        Ok(())
+    }
+
+    /// Gives leases as long as there is room for what will come of them.
+    fn lease(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        while self.stopping.is_none() && self.has_room() {
+            let Some(lease) = self.frontier.lease(now) else { return Ok(()) };
+            match self.politeness.permit(&lease.url.url, now) {
+                Permit::Go => {
+                    if self.frontier.count_page(&lease) {
+                        self.host_limit_reached(lease)?;
+                    } else {
+                        self.fetches.fetch_page(lease);
+                    }
+                }
+                Permit::RobotsFirst => self.fetches.fetch_robots(lease),
+                Permit::NotBefore(time) => {
+                    let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), time, now, now);
+                }
+                Permit::Refused(refusal) => {
+                    let done = self.release_finished(lease, now, now, now);
+                    if let Some(url) = done {
+                        let note = refusal.rule.to_string();
+                        self.end_unfetched(url, 0, Disposition::Refused(refusal.reason), note)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A full pipeline stops leasing; nothing ever waits in front of a full queue.
+    fn has_room(&self) -> bool {
+        let limit = self.config.crawl.max_pages;
+        let fetching = self.fetches.leased();
+        let answered = self.tally.session.pages + fetching as u64;
+        fetching < self.config.downloader.max_concurrent
+            && self.frontier.leased() < self.config.downloader.max_concurrent + PIPELINE
+            && self.pipeline_bytes < PIPELINE_BYTES
+            && self.url_cache.pending() < MAX_PENDING
+            && (limit == 0 || self.tally.earlier_pages + answered < limit)
+    }
+
+    fn host_limit_reached(&mut self, lease: Lease) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        let limit = self.config.frontier.per_host_max_pages;
+        match self.release_finished(lease, now, now, now) {
+            None => Ok(()),
+            Some(url) => {
+                let note = format!("frontier.per_host_max_pages = {limit}");
+                self.end_unfetched(url, 0, Disposition::Refused(model::Reason::HostPageLimit), note)
+            }
+        }
+    }
+
+    fn release_finished(&mut self, lease: Lease, host: Time, address: Time, now: Time) -> Option<QueuedUrl> {
+        self.frontier.release(lease, Fate::Finished, host, address, now)
+    }
+
+    fn page_fetched(&mut self, lease: Lease, outcome: FetchOutcome) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        let place = (lease.host(), lease.url.rank);
+        let attempts = self.attempts.get(&place).copied().unwrap_or_default().saturating_add(1);
+        let duration = match &outcome {
+            FetchOutcome::Answered(exchange) => exchange.duration,
+            FetchOutcome::Failed { duration, .. } => *duration,
+        };
+        let after = self.politeness.fetched(place.0, duration, FetchSummary::from(&outcome), attempts, now);
+        if let Next::Retry { not_before } = after.next {
+            self.attempts.insert(place, attempts);
+            self.tally.session.retries += 1;
+            self.writer.send(Write::Attempt(Box::new(attempted(&lease.url, attempts, &outcome, now))))?;
+            let fate = Fate::Back(not_before);
+            let _ = self.frontier.release(lease, fate, after.host_until, after.address_until, now);
+            return Ok(());
+        }
+        self.attempts.remove(&place);
+        let Some(url) = self.release_finished(lease, after.host_until, after.address_until, now) else {
+            return Ok(());
+        };
+        match outcome {
+            FetchOutcome::Answered(exchange) => {
+                self.tally.session.pages += 1;
+                self.tally.session.body_bytes += exchange.body.len() as u64;
+                self.pipeline_bytes += exchange.body.len() as u64;
+                self.pages.send(PageJob { url, exchange, attempts, scope: Arc::clone(&self.scope) })
+            }
+            FetchOutcome::Failed { kind, detail, .. } => {
+                self.end_unfetched(url, attempts, Disposition::Failed(kind), detail)
+            }
+        }
+    }
+
+    fn robots_fetched(&mut self, lease: Lease, outcome: &FetchOutcome, too_many_redirects: bool) {
+        let now = self.clock.now();
+        let host = lease.host();
+        let (answer, duration) = match outcome {
+            FetchOutcome::Answered(exchange) => {
+                let body = downloader::decode_body(exchange, 1 << 20).body;
+                let state = RobotsAnswer::Answered { status: exchange.status, body: &body };
+                (self.politeness.robots_arrived(host, state, now), exchange.duration)
+            }
+            FetchOutcome::Failed { kind, duration, .. } => {
+                (self.politeness.robots_arrived(host, RobotsAnswer::Failed(*kind), now), *duration)
+            }
+        };
+        tracing::debug!(url = %lease.url.url, ?answer, too_many_redirects, "robots.txt");
+        let after = self.politeness.fetched(host, duration, FetchSummary::from(outcome), 1, now);
+        self.tally.session.robots_fetched += 1;
+        let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), after.host_until, after.address_until, now);
+    }
+
+    fn host_resolved(&mut self, host: HostKey, resolution: crate::fetches::Resolution) {
+        let now = self.clock.now();
+        // A host without an address is leased all the same: the fetch fails with the resolver's
+        // reason, and the table of failures decides about trying again.
+        let address = resolution.ok().and_then(|addresses| addresses.first().copied());
+        self.frontier.resolved(host, address.filter(|_| self.config.politeness.per_ip), now);
+    }
+
+    fn page_finished(&mut self, finished: Finished) -> Result<(), EngineError> {
+        let weight = finished.fetch.body_bytes;
+        let Finished { url, attempts, disposition, note, fetch, page, candidates, refused, rendered } = finished;
+        let offered = (candidates.len() + refused.len()) as u32;
+        let (refused, refused_again) = self.note_refusals(refused);
+        let (admitted, seen) = self.intake(candidates, Some(&url.url))?;
+        let done = Done {
+            fetch: Some(fetch),
+            page,
+            offered,
+            seen,
+            admitted,
+            refused,
+            refused_again,
+            ..Done::new(url, self.clock.now(), attempts, disposition, note)
+        };
+        self.record(Record::Done(Box::new(done)), rendered, weight)
+    }
+
+    /// A URL's life ends without an answer.
+    fn end_unfetched(
+        &mut self,
+        url: QueuedUrl,
+        attempts: u8,
+        disposition: Disposition,
+        note: String,
+    ) -> Result<(), EngineError> {
+        let done = Done::new(url, self.clock.now(), attempts, disposition, note);
+        self.record(Record::Done(Box::new(done)), None, 0)
+    }
+
+    /// Counts a record and hands it to the storage thread.
+    pub(crate) fn record(
+        &mut self,
+        record: Record,
+        rendered: Option<storage::Rendered>,
+        weight: u64,
+    ) -> Result<(), EngineError> {
+        self.summary.add(self.summary.last, &record);
+        self.writer.send(Write::Record { record: Box::new(record), rendered, weight })
+    }
+
+    /// When the loop has something to do of its own accord.
+    fn next_due(&self) -> Instant {
+        let far = Duration::from_secs(3600);
+        // While leasing is stopped, or there is no room, only an event can change that.
+        let wait = if self.stopping.is_some() || !self.has_room() {
+            far
+        } else {
+            self.frontier.next_due().map_or(far, |due| due.since(self.clock.now()).min(far))
+        };
+        Instant::now() + wait
+    }
+
+    fn stop(&mut self, end: End) {
+        if self.stopping.is_some() {
+            return;
+        }
+        self.stopping = Some(end);
+        let now = self.clock.now();
+        for lease in self.fetches.abort() {
+            let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), now, now, now);
+        }
+    }
+
+    /// The counter that ends a run: nothing queued, nothing leased, everything durable. After a
+    /// stop: nothing leased.
+    fn ended(&self) -> Option<End> {
+        match &self.stopping {
+            Some(end) => (self.frontier.leased() == 0).then(|| end.clone()),
+            None if self.frontier.is_finished() => Some(End::Finished),
+            None => None,
+        }
+    }
+
+    fn tick(&mut self) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        while let Some(host) = self.frontier.evict(now) {
+            self.politeness.forget(host);
+        }
+        if let Some(which) = self.limit_reached(now) {
+            self.stop(End::Limit { which: which.to_owned() });
+        }
+        self.publish(State::Running)
+    }
+
+    fn limit_reached(&self, now: Time) -> Option<&'static str> {
+        let crawl = &self.config.crawl;
+        let pages = self.tally.earlier_pages + self.tally.session.pages;
+        let bytes = self.tally.earlier_bytes + self.tally.session.body_bytes;
+        let over = |limit: u64, value: u64| limit > 0 && value >= limit;
+        [
+            ("crawl.max_pages", over(crawl.max_pages, pages)),
+            ("crawl.max_bytes", over(crawl.max_bytes.0, bytes)),
+            ("crawl.max_duration", !crawl.max_duration.0.is_zero() && self.tally.seconds(now) >= crawl.max_duration.0),
+            ("crawl.max_disk", crawl.max_disk.0 > 0 && folder_bytes(self.job.root()) >= crawl.max_disk.0),
+        ]
+        .into_iter()
+        .find_map(|(key, reached)| reached.then_some(key))
+    }
+
+    /// Tells the figures to whoever watches, and to `argiope status`.
+    fn publish(&mut self, state: State) -> Result<(), EngineError> {
+        let report = self.report(state);
+        report.write(&self.job.status())?;
+        (self.watch)(&report);
+        Ok(())
+    }
+
+    /// Makes everything durable, writes what is derived from the journal, and says how it ended.
+    fn close(mut self, end: Result<End, EngineError>) -> Result<Report, EngineError> {
+        let recorded = end.and_then(|end| {
+            self.balance()?;
+            self.record(Record::SessionEnded { at: self.clock.now(), end: end.clone() }, None, 0)?;
+            Ok(end)
+        });
+        // From here on nobody listens; the threads finish what they have.
+        self.events.close();
+        let (pages, writer, tables) = (self.pages.stop(), self.writer.stop(), self.tables.join());
+        // A thread that failed knows the cause; those behind it, and the loop, only saw that it was gone.
+        tables.and(writer).and(pages)?;
+        let end = recorded?;
+        storage::write_index(JournalReader::open(&self.job.journal())?, &self.job.index())?;
+        let report = self.report(State::of_end(&end));
+        report.write(&self.job.status())?;
+        report.write(&self.job.report())?;
+        (self.watch)(&report);
+        Ok(report)
+    }
+}
+
+/// What the log says of an attempt that will be repeated.
+fn attempted(url: &QueuedUrl, attempts: u8, outcome: &FetchOutcome, now: Time) -> Done {
+    let (disposition, note) = match outcome {
+        FetchOutcome::Answered(exchange) => (Disposition::Answered(exchange.status), "to be tried again".to_owned()),
+        FetchOutcome::Failed { kind, detail, .. } => {
+            (Disposition::Failed(*kind), format!("to be tried again: {detail}"))
+        }
+    };
+    Done::new(url.clone(), now, attempts, disposition, note)
+}

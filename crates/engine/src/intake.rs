@@ -1,0 +1,138 @@
+//! Intake: the only way into the frontier.
+
+use std::collections::BTreeMap;
+
+use model::{CanonicalUrl, HopClass, QueuedUrl, Reason, UrlError};
+use storage::{Admitted, Record, Refused};
+use std::sync::Arc;
+use url_cache::{Question, Verdict};
+
+use crate::crawl::Running;
+use crate::error::EngineError;
+use crate::pages::{Candidate, RefusedCandidate};
+
+impl Running {
+    /// Asks which of the URLs are new, as one batch, and queues those. Returns them as the journal
+    /// keeps them, and how many were seen before.
+    pub(crate) fn intake(
+        &mut self,
+        candidates: Vec<Candidate>,
+        via: Option<&CanonicalUrl>,
+    ) -> Result<(Vec<Admitted>, u32), EngineError> {
+        let questions: Vec<Question<'_>> = candidates
+            .iter()
+            .map(|candidate| Question { key: candidate.key, url: candidate.url.as_str() })
+            .collect();
+        let mut verdicts = Vec::with_capacity(questions.len());
+        self.url_cache.ask_and_mark(&questions, &mut verdicts)?;
+
+        let now = self.clock.now();
+        let mut admitted = Vec::new();
+        let mut seen = 0;
+        for (candidate, verdict) in candidates.into_iter().zip(verdicts) {
+            if verdict != Verdict::New {
+                seen += 1;
+                continue;
+            }
+            let Candidate { url, depth, redirects, hop, .. } = candidate;
+            if hop == HopClass::Seed {
+                Arc::make_mut(&mut self.scope).add_seed(&url);
+            }
+            let queued = QueuedUrl { url, rank: model::Rank::default(), depth, redirects, hop, via: via.map(CanonicalUrl::shared) };
+            let QueuedUrl { url, rank, .. } = self.frontier.admit(queued, now);
+            admitted.push(Admitted { url, rank, depth, redirects, hop });
+        }
+        Ok((admitted, seen))
+    }
+
+    /// Offers the user's seeds. They become durable with the first group, before anything that
+    /// follows from them.
+    pub(crate) fn offer_seeds(&mut self, seeds: &[String]) -> Result<(), EngineError> {
+        if seeds.is_empty() {
+            return Ok(());
+        }
+        let mut candidates = Vec::new();
+        let mut refused = Vec::new();
+        let mut refuse = |reference: &str, reason: Reason, rule: String| {
+            refused.push(Refused { reference: reference.to_owned(), reason, rule, depth: 0 });
+        };
+        for seed in seeds {
+            match parse_seed(seed) {
+                Err(error) => {
+                    let reason = match error {
+                        UrlError::Malformed(_) => Reason::Malformed,
+                        UrlError::Scheme => Reason::UnsupportedScheme,
+                    };
+                    refuse(seed, reason, error.to_string());
+                }
+                Ok(url) => {
+                    let mut widened = (*self.scope).clone();
+                    widened.add_seed(&url);
+                    match widened.judge(&url, 0) {
+                        Err(refusal) => refuse(url.as_str(), refusal.reason, refusal.rule.to_string()),
+                        Ok(()) => {
+                            let key = url.key();
+                            candidates.push(Candidate { url, key, depth: 0, redirects: 0, hop: HopClass::Seed });
+                        }
+                    }
+                }
+            }
+        }
+        for Refused { reference, rule, .. } in &refused {
+            self.tally.warn(format!("the seed {reference} is refused: {rule}"));
+        }
+        let (admitted, seen) = self.intake(candidates, None)?;
+        let at = self.clock.now();
+        let offered = u32::try_from(seeds.len()).unwrap_or(u32::MAX);
+        self.record(Record::Seeds { at, offered, seen, admitted, refused }, None, 0)
+    }
+
+    /// Divides refusals into those to be written down and those that were lately, which are only
+    /// counted: an external link in the navigation would else stand in every page's record.
+    pub(crate) fn note_refusals(&mut self, refused: Vec<RefusedCandidate>) -> (Vec<Refused>, Vec<(Reason, u32)>) {
+        let mut fresh = Vec::new();
+        let mut again: BTreeMap<Reason, u32> = BTreeMap::new();
+        for RefusedCandidate { hash, refused } in refused {
+            if self.recent_refusals.touch(hash) {
+                *again.entry(refused.reason).or_default() += 1;
+            } else {
+                fresh.push(refused);
+            }
+        }
+        (fresh, again.into_iter().collect())
+    }
+}
+
+/// A seed as people write them: without a scheme it is taken for an http URL.
+fn parse_seed(seed: &str) -> Result<CanonicalUrl, UrlError> {
+    let seed = seed.trim();
+    match CanonicalUrl::parse(seed) {
+        Err(UrlError::Malformed(url_error)) if !seed.contains("://") => {
+            CanonicalUrl::parse(&format!("http://{seed}")).map_err(|_| UrlError::Malformed(url_error))
+        }
+        // `example.org:8080/a` parses as a URL of the scheme `example.org`.
+        Err(UrlError::Scheme) if !seed.contains("://") && seed.contains('.') => {
+            CanonicalUrl::parse(&format!("http://{seed}")).map_err(|_| UrlError::Scheme)
+        }
+        parsed => parsed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_read_as_people_write_them() {
+        for (seed, expected) in [
+            ("http://example.org", Some("http://example.org/")),
+            (" example.org/a ", Some("http://example.org/a")),
+            ("example.org:8080/a", Some("http://example.org:8080/a")),
+            ("mailto:a@example.org", None),
+            ("ftp://example.org/", None),
+            ("http://", None),
+        ] {
+            assert_eq!(parse_seed(seed).ok().as_ref().map(CanonicalUrl::as_str), expected, "{seed}");
+        }
+    }
+}

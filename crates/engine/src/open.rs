@@ -1,0 +1,177 @@
+//! Opening a job: from whatever a crash left to a state the crawl can go on from.
+//!
+//! 1. The lock is taken: one process per job.
+//! 2. The journal is read from its start. A torn end is cut off; what stands before it is the truth.
+//! 3. WARC segments are cut where the journal's knowledge ends.
+//! 4. The database is opened, what it lacks is applied, and every tree is counted against the
+//!    journal. One that does not open, or holds less or more, is healed: its snapshot files are
+//!    removed, and where that does not serve it is moved aside and rebuilt.
+//!
+//! Each step can be killed at any point and repeated.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use frontier::{Frontier, Restored};
+use model::{CanonicalUrl, Census, Clock, HopClass, HostKey};
+use storage::{
+    Database, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
+    recover_segments,
+};
+use url_cache::{Filter, Generation, Question, SeenStore, SledStore};
+
+use crate::config::Config;
+use crate::error::EngineError;
+use crate::tables::Projection;
+
+/// Records applied to the tables at once when they catch up: enough to sort well.
+const CATCH_UP: usize = 20_000;
+
+/// An opened job.
+pub(crate) struct Opened {
+    pub(crate) lock: JobLock,
+    pub(crate) journal: Journal,
+    pub(crate) summary: Summary,
+    pub(crate) projection: Projection,
+    /// The filter, knowing every URL ever admitted.
+    pub(crate) filter: Box<dyn Filter>,
+    pub(crate) frontier: Frontier,
+    /// Seeds so far, to draw the scope around.
+    pub(crate) seeds: Vec<CanonicalUrl>,
+    /// What was found wrong and healed, in words for the report.
+    pub(crate) healed: Vec<String>,
+}
+
+/// Opens the job, or makes it.
+pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opened, EngineError> {
+    let lock = job.lock()?;
+    let mut healed = Vec::new();
+
+    let mut summary = Summary::default();
+    let mut filter = config.url_cache.build_filter(Generation::of_visit(0));
+    let mut seeds = Vec::new();
+    let mut host_pages: HashMap<HostKey, u64> = HashMap::new();
+    let counts_pages = config.frontier.per_host_max_pages > 0;
+    let (journal, torn) = Journal::open(&job.journal(), |position, record| {
+        summary.add(position, &record);
+        for admitted in record.admitted().0 {
+            let question = Question { key: admitted.url.key(), url: admitted.url.as_str() };
+            filter.ask_and_mark(&[question], &mut [false]);
+            if admitted.hop == HopClass::Seed {
+                seeds.push(admitted.url.clone());
+            }
+        }
+        if let Record::Done(done) = &record
+            && counts_pages
+            && done.fetch.is_some()
+        {
+            *host_pages.entry(done.url.url.host_key()).or_default() += 1;
+        }
+        Ok(())
+    })?;
+    if torn > 0 {
+        healed.push(format!("{torn} bytes of an unfinished write were cut off the journal's end"));
+    }
+
+    let recovered = recover_segments(&job.warc(), &summary.segment_ends)?;
+    if recovered.cut_bytes > 0 {
+        healed.push(format!("{} bytes the journal does not know were cut off the WARC files", recovered.cut_bytes));
+    }
+
+    let projection = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
+    let mut frontier = Frontier::new(&config.frontier, summary.next_admission);
+    for queue in projection.tables.host_queues(config.frontier.head) {
+        let queue = queue?;
+        let pages = host_pages.get(&queue.host).copied().unwrap_or_default();
+        frontier.restore(Restored { first: queue.head, count: queue.count }, pages, clock.now());
+    }
+    Ok(Opened { lock, journal, summary, projection, filter, frontier, seeds, healed })
+}
+
+/// The database, holding exactly what the journal says.
+fn open_database(
+    job: &JobDir,
+    config: &Config,
+    clock: &Clock,
+    summary: &Summary,
+    end: Position,
+    healed: &mut Vec<String>,
+) -> Result<Projection, EngineError> {
+    let opened = attempt(|| {
+        let opened = Database::open(&job.database(), config.storage.cache_capacity)?;
+        if opened.healed {
+            healed.push("the database opened only after its snapshot files were removed".to_owned());
+        }
+        let seen = SledStore::open(opened.tables.db())?;
+        let projection = Projection { tables: opened.tables, seen };
+        if opened.checkpoint > end {
+            return Ok(Err("it is ahead of the journal".to_owned()));
+        }
+        caught_up(job, projection, opened.checkpoint, summary)
+    });
+    let why = match opened {
+        Ok(Ok(projection)) => return Ok(projection),
+        Ok(Err(difference)) => difference,
+        Err(error) => error.to_string(),
+    };
+
+    let started = Instant::now();
+    tracing::warn!(%why, "the database is rebuilt from the journal");
+    if job.database().exists() {
+        Database::discard(&job.database(), clock.now())?;
+    }
+    let opened = Database::open(&job.database(), config.storage.cache_capacity)?;
+    let seen = SledStore::open(opened.tables.db())?;
+    let projection = Projection { tables: opened.tables, seen };
+    let rebuilt = caught_up(job, projection, Position::START, summary)?
+        .map_err(|detail| EngineError::Unhealable { job: job.root().to_owned(), detail })?;
+    rebuilt.tables.checkpoint(end)?;
+    healed.push(format!(
+        "the database was rebuilt from the journal ({} URLs in {:.1} s), because {why}",
+        summary.admitted.entries,
+        started.elapsed().as_secs_f64()
+    ));
+    Ok(rebuilt)
+}
+
+/// Applies what came after `from`, then counts. `Err` inside says what differs.
+fn caught_up(
+    job: &JobDir,
+    mut projection: Projection,
+    from: Position,
+    summary: &Summary,
+) -> Result<Result<Projection, String>, EngineError> {
+    let mut batch: Vec<(Position, Record)> = Vec::new();
+    for entry in JournalReader::open_at(&job.journal(), from)? {
+        batch.push(entry?);
+        if batch.len() >= CATCH_UP {
+            projection.apply(&batch)?;
+            batch.clear();
+        }
+    }
+    projection.apply(&batch)?;
+    let trees = [
+        ("URLs seen", projection.seen.census()?, summary.admitted),
+        ("queued URLs", projection.tables.queue_census(), summary.queued),
+        ("pages", projection.tables.pages_census(), summary.done),
+    ];
+    for (name, found, expected) in trees {
+        if found != expected {
+            let Census { entries, .. } = expected;
+            return Ok(Err(if found.entries == entries {
+                format!("it holds other {name} than the journal says")
+            } else {
+                format!("it holds {} {name} where the journal says {entries}", found.entries)
+            }));
+        }
+    }
+    Ok(Ok(projection))
+}
+
+/// Sled panics on some damaged pages, at whatever call reads them.
+fn attempt<T>(work: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(StorageError::Database { path: "db".into(), detail: "sled panicked while reading it".to_owned() }.into())
+    })
+}

@@ -1,0 +1,90 @@
+//! One record in the journal: sealed when it is written, checked when it is read.
+
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::StorageError;
+use crate::record::{Position, Record};
+
+/// Bytes before the payload: checksum, length, version.
+pub(super) const HEAD_LEN: usize = 13;
+
+/// A frame with a longer payload is not read, and so not written. A page of 50 000 links of
+/// 200 bytes makes 10 MiB.
+pub(super) const MAX_PAYLOAD: usize = 64 << 20;
+
+/// Version of the payload's encoding.
+const VERSION: u8 = 1;
+
+/// Seed of the checksums. It reaches the disk, so it never changes.
+const CHECKSUM_SEED: u64 = 0x4152_4749_4f50_4502; // "ARGIOPE", use 2
+
+/// Appends the frame of a record that will stand at `position`.
+pub(super) fn seal(frames: &mut Vec<u8>, position: Position, record: &Record) -> Result<(), StorageError> {
+    let start = frames.len();
+    frames.extend_from_slice(&[0; HEAD_LEN]);
+    postcard::to_io(record, &mut *frames).expect("a record has no part that postcard or memory refuses");
+    let payload = frames.len() - start - HEAD_LEN;
+    if payload > MAX_PAYLOAD {
+        frames.truncate(start);
+        return Err(StorageError::RecordTooLarge { bytes: payload as u64 });
+    }
+    let frame = &mut frames[start..];
+    frame[8..12].copy_from_slice(&(payload as u32).to_be_bytes());
+    frame[12] = VERSION;
+    let checksum = checksum(position, &frame[8..]);
+    frame[..8].copy_from_slice(&checksum.to_be_bytes());
+    Ok(())
+}
+
+/// The position goes into the seed, so that a frame is valid in one place only: an old block that
+/// the disk shows again elsewhere is not taken for a record.
+fn checksum(position: Position, checked: &[u8]) -> u64 {
+    xxh3_64_with_seed(checked, CHECKSUM_SEED ^ position.get())
+}
+
+/// Length of the payload that a frame's head announces; `None` when no frame begins like this.
+pub(super) fn announced_payload(head: &[u8; HEAD_LEN]) -> Option<usize> {
+    let length = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+    (1..=MAX_PAYLOAD).contains(&length).then_some(length)
+}
+
+/// Whether a whole frame is the one that was written at this position.
+pub(super) fn is_intact(position: Position, frame: &[u8]) -> bool {
+    frame.split_first_chunk::<8>().is_some_and(|(stored, checked)| {
+        frame.len() > HEAD_LEN && u64::from_be_bytes(*stored) == checksum(position, checked)
+    })
+}
+
+/// The record of an intact frame, which stands in `path` at `offset`.
+pub(super) fn decode(frame: &[u8], path: &Path, offset: u64) -> Result<Record, StorageError> {
+    let version = frame[HEAD_LEN - 1];
+    if version != VERSION {
+        return Err(StorageError::NewerFormat { path: path.to_owned(), version });
+    }
+    match postcard::take_from_bytes(&frame[HEAD_LEN..]) {
+        Ok((record, [])) => Ok(record),
+        Ok((_, rest)) => Err(undecodable(path, offset, &format!("{} bytes are left over", rest.len()))),
+        Err(error) => Err(undecodable(path, offset, &error.to_string())),
+    }
+}
+
+fn undecodable(path: &Path, offset: u64, why: &str) -> StorageError {
+    let detail = format!("the record's checksum is right, but it cannot be read ({why})");
+    StorageError::CorruptJournal { path: path.to_owned(), offset, detail }
+}
+
+/// Where the first intact frame begins in `bytes`, which begin at `position`: the first byte is not
+/// looked at, because it is the one where no frame could be read.
+pub(super) fn find_intact(bytes: &[u8], position: Position) -> Option<usize> {
+    (1..bytes.len()).find(|&start| {
+        let rest = &bytes[start..];
+        let Some(head) = rest.first_chunk::<HEAD_LEN>() else { return false };
+        // Asking for the version first spares almost every checksum.
+        (1..=VERSION).contains(&head[HEAD_LEN - 1])
+            && announced_payload(head)
+                .and_then(|payload| rest.get(..HEAD_LEN + payload))
+                .is_some_and(|frame| is_intact(Position::new(position.get() + start as u64), frame))
+    })
+}
