@@ -8,7 +8,7 @@ use std::time::Duration;
 use downloader::Downloader;
 use frontier::{Fate, Frontier, Lease};
 use model::{
-    Clock, Disposition, FetchOutcome, HostKey, QueuedUrl, Rank, Time,
+    Clock, Disposition, FailureKind, FetchOutcome, HostKey, QueuedUrl, Rank, Time, Truncation,
 };
 use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
 use scope::Scope;
@@ -349,6 +349,13 @@ impl Running {
         let now = self.clock.now();
         let host = lease.host();
         let (answer, duration) = match outcome {
+            // Half a robots.txt may lack the very rule that matters: it counts as none that came.
+            FetchOutcome::Answered(exchange)
+                if matches!(exchange.truncated, Some(Truncation::Time | Truncation::Disconnect)) =>
+            {
+                let answer = RobotsAnswer::Failed(FailureKind::Disconnected);
+                (self.politeness.robots_arrived(host, answer, now), exchange.duration)
+            }
             FetchOutcome::Answered(exchange) => {
                 let body = downloader::decode_body(exchange, 1 << 20).body;
                 let state = RobotsAnswer::Answered { status: exchange.status, body: &body };

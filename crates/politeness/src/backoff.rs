@@ -48,7 +48,7 @@ impl Row {
             FetchSummary::Answered { status, .. } => match status {
                 429 | 503 => Some(row(ALL, true, 2)),
                 // One page's programming error as often as a server's distress: the page waits.
-                500..600 => Some(row(1, false, 0)),
+                500..600 => Some(row(2, false, 0)),
                 _ => None,
             },
         }
