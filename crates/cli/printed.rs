@@ -149,7 +149,8 @@ fn seen_test(table: &mut Table, test: &SeenTest) {
     let store = counts.store_seen + counts.store_new;
     table.row("answered by the store", thousands(store), share(store, counts.asked));
     if test.filter_capacity > 0 {
-        let made_for = format!("of {}: {} of its bits are set", thousands(test.filter_capacity), percent(test.filter_fill));
+        let made_for =
+            format!("of {}: {} of its bits are set", thousands(test.filter_capacity), percent(test.filter_fill));
         table.row("URLs in the filter", thousands(test.filter_items), made_for);
         table.row("false positives, predicted", percent(test.predicted_false_positive_rate), "at this fill");
         let observed = test.observed_false_positive_rate.map_or_else(|| "-".to_owned(), percent);

@@ -10,7 +10,8 @@ use crate::args::{Demo, Global};
 use crate::{printed, progress};
 
 /// Polite, but to a server that is our own: pauses of the right form, a thousandth of the length.
-const PACE: &str = "[politeness]\ndelay_factor = 1.0\nmin_delay = \"2ms\"\nmax_delay = \"20ms\"\nretry_delay = \"200ms\"\n";
+const PACE: &str =
+    "[politeness]\ndelay_factor = 1.0\nmin_delay = \"2ms\"\nmax_delay = \"20ms\"\nretry_delay = \"200ms\"\n";
 
 pub(crate) fn run(args: &Demo, global: &Global) -> anyhow::Result<Ended> {
     let mut web = WebConfig::demo();
@@ -48,8 +49,8 @@ pub(crate) fn run(args: &Demo, global: &Global) -> anyhow::Result<Ended> {
 
 /// The first free `jobs/demo-N`: an earlier demo is left as it is.
 fn new_job() -> PathBuf {
-    (1_u32..)
+    (1..=u32::MAX)
         .map(|number| Path::new("jobs").join(format!("demo-{number}")))
         .find(|path| !path.exists())
-        .unwrap_or_else(|| PathBuf::from("jobs/demo"))
+        .expect("some number is free")
 }

@@ -144,7 +144,7 @@ fn client(config: &DownloaderConfig, names: &NameResolver) -> Result<Client, Dow
         .tls_backend_preconfigured(tls::client_config(config.http2, config.extra_ca.as_deref())?)
         .connect_timeout(config.connect_timeout.0)
         .connector_layer(tower_layer::layer_fn(WatchedConnector))
-        .pool_max_idle_per_host(1)
+        .pool_max_idle_per_host(2)
         .pool_idle_timeout(POOL_IDLE)
         .redirect(redirect::Policy::none())
         .retry(reqwest::retry::never())

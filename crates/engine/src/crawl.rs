@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use downloader::Downloader;
 use frontier::{Fate, Frontier, Lease};
-use model::{
-    Clock, Disposition, FailureKind, FetchOutcome, HostKey, QueuedUrl, Rank, Time, Truncation,
-};
+use model::{Clock, Disposition, FailureKind, FetchOutcome, HostKey, QueuedUrl, Rank, Time, Truncation};
 use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
 use scope::Scope;
 use storage::{Done, End, JobDir, JournalReader, Record, SegmentWriter, Summary};
@@ -423,7 +421,7 @@ impl Running {
 
     /// When the loop has something to do of its own accord.
     fn next_due(&self) -> Instant {
-        let far = Duration::from_secs(3600);
+        let far = Duration::from_hours(1);
         // While leasing is stopped, or there is no room, only an event can change that.
         let wait = if self.stopping.is_some() || !self.has_room() {
             far

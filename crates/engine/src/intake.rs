@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::{CanonicalUrl, HopClass, QueuedUrl, Reason, UrlError};
-use storage::{Admitted, Record, Refused};
 use std::sync::Arc;
+use storage::{Admitted, Record, Refused};
 use url_cache::{Question, Verdict};
 
 use crate::crawl::Running;
@@ -19,10 +19,8 @@ impl Running {
         candidates: Vec<Candidate>,
         via: Option<&CanonicalUrl>,
     ) -> Result<(Vec<Admitted>, u32), EngineError> {
-        let questions: Vec<Question<'_>> = candidates
-            .iter()
-            .map(|candidate| Question { key: candidate.key, url: candidate.url.as_str() })
-            .collect();
+        let questions: Vec<Question<'_>> =
+            candidates.iter().map(|candidate| Question { key: candidate.key, url: candidate.url.as_str() }).collect();
         let mut verdicts = Vec::with_capacity(questions.len());
         self.url_cache.ask_and_mark(&questions, &mut verdicts)?;
 
@@ -38,7 +36,14 @@ impl Running {
             if hop == HopClass::Seed {
                 Arc::make_mut(&mut self.scope).add_seed(&url);
             }
-            let queued = QueuedUrl { url, rank: model::Rank::default(), depth, redirects, hop, via: via.map(CanonicalUrl::shared) };
+            let queued = QueuedUrl {
+                url,
+                rank: model::Rank::default(),
+                depth,
+                redirects,
+                hop,
+                via: via.map(CanonicalUrl::shared),
+            };
             let QueuedUrl { url, rank, .. } = self.frontier.admit(queued, now);
             admitted.push(Admitted { url, rank, depth, redirects, hop });
         }
@@ -68,12 +73,11 @@ impl Running {
                 Ok(url) => {
                     let mut widened = (*self.scope).clone();
                     widened.add_seed(&url);
-                    match widened.judge(&url, 0) {
-                        Err(refusal) => refuse(url.as_str(), refusal.reason, refusal.rule.to_string()),
-                        Ok(()) => {
-                            let key = url.key();
-                            candidates.push(Candidate { url, key, depth: 0, redirects: 0, hop: HopClass::Seed });
-                        }
+                    if let Err(refusal) = widened.judge(&url, 0) {
+                        refuse(url.as_str(), refusal.reason, refusal.rule.to_string());
+                    } else {
+                        let key = url.key();
+                        candidates.push(Candidate { url, key, depth: 0, redirects: 0, hop: HopClass::Seed });
                     }
                 }
             }

@@ -41,5 +41,5 @@ pub use crate::config::{Config, CrawlConfig, PRODUCT_TOKEN};
 pub use crate::crawl::Crawl;
 pub use crate::error::EngineError;
 pub use crate::report::{Report, SeenTest, Session, State};
-pub use crate::status::{UrlState, Why, status, why};
 pub use crate::settings::{Effective, Settings, SettingsError};
+pub use crate::status::{UrlState, Why, status, why};

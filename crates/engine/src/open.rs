@@ -16,8 +16,7 @@ use std::time::Instant;
 use frontier::{Frontier, Restored};
 use model::{CanonicalUrl, Census, Clock, HopClass, HostKey};
 use storage::{
-    Database, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
-    recover_segments,
+    Database, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary, recover_segments,
 };
 use url_cache::{Filter, Generation, Question, SeenStore, SledStore};
 

@@ -67,11 +67,7 @@ pub(crate) struct Pages {
 impl Pages {
     /// Starts the threads. `capacity` jobs can wait: as many as can be leased, so that the loop
     /// never blocks here.
-    pub(crate) fn start(
-        config: &Arc<Config>,
-        capacity: usize,
-        events: &Sender<Event>,
-    ) -> Result<Self, EngineError> {
+    pub(crate) fn start(config: &Arc<Config>, capacity: usize, events: &Sender<Event>) -> Result<Self, EngineError> {
         let (sender, receiver) = sync_channel(capacity);
         let receiver = Arc::new(Mutex::new(receiver));
         let threads = (0..config.crawl.parse_threads())
@@ -88,10 +84,7 @@ impl Pages {
 
     /// Hands a page over.
     pub(crate) fn send(&self, job: PageJob) -> Result<(), EngineError> {
-        self.jobs
-            .as_ref()
-            .and_then(|jobs| jobs.try_send(job).ok())
-            .ok_or(EngineError::ThreadDied { thread: "parse" })
+        self.jobs.as_ref().and_then(|jobs| jobs.try_send(job).ok()).ok_or(EngineError::ThreadDied { thread: "parse" })
     }
 
     /// Lets the threads finish what they have, and waits for them.
@@ -133,8 +126,7 @@ impl<'a> Worker<'a> {
     fn process(&mut self, job: PageJob) -> Finished {
         let PageJob { url, exchange, attempts, scope } = job;
         let media_type = exchange.headers.media_type();
-        let rendered =
-            self.config.storage.keeps(media_type.as_deref()).then(|| self.renderer.render(&exchange));
+        let rendered = self.config.storage.keeps(media_type.as_deref()).then(|| self.renderer.render(&exchange));
         let fetch = FetchFacts {
             started: exchange.started,
             duration_us: u64::try_from(exchange.duration.as_micros()).unwrap_or(u64::MAX),
@@ -252,7 +244,12 @@ fn sort_link(link: Link, depth: u16, scope: &Scope, finished: &mut Finished) {
         HopClass::Navigation | HopClass::Seed => (depth, 0),
     };
     if nofollow {
-        finished.refuse(Reason::Nofollow, url.as_str().to_owned(), "rel=nofollow, or the page's robots directives", depth);
+        finished.refuse(
+            Reason::Nofollow,
+            url.as_str().to_owned(),
+            "rel=nofollow, or the page's robots directives",
+            depth,
+        );
         return;
     }
     match scope.judge(&url, depth) {
@@ -264,10 +261,8 @@ fn sort_link(link: Link, depth: u16, scope: &Scope, finished: &mut Finished) {
 impl Finished {
     fn refuse(&mut self, reason: Reason, reference: String, rule: &str, depth: u16) {
         let hash = xxh3_128(reference.as_bytes());
-        self.refused.push(RefusedCandidate {
-            hash,
-            refused: Refused { reference, reason, rule: rule.to_owned(), depth },
-        });
+        self.refused
+            .push(RefusedCandidate { hash, refused: Refused { reference, reason, rule: rule.to_owned(), depth } });
     }
 }
 

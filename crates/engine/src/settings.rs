@@ -45,8 +45,8 @@ impl Settings {
     /// # Errors
     /// When it cannot be read, is not TOML, or has an unknown key.
     pub fn add_file(&mut self, path: &Path) -> Result<(), SettingsError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
         self.add_text(&text, &path.display().to_string())
     }
 
@@ -80,7 +80,8 @@ impl Settings {
             .split_once('=')
             .ok_or_else(|| invalid("expected section.key=value, such as politeness.min_delay=2s".to_owned()))?;
         let (key, text) = (key.trim(), text.trim());
-        let parsed = toml::from_str::<Table>(&format!("value = {text}")).ok().and_then(|mut table| table.remove("value"));
+        let parsed =
+            toml::from_str::<Table>(&format!("value = {text}")).ok().and_then(|mut table| table.remove("value"));
         let check = |value: &Value| -> Result<Table, String> {
             let mut table = Table::new();
             insert_path(&mut table, key, value.clone());
@@ -104,9 +105,8 @@ impl Settings {
     /// # Errors
     /// When values cannot be: all of them at once.
     pub fn config(&self) -> Result<Config, SettingsError> {
-        let config: Config = self.table.clone().try_into().map_err(|error: toml::de::Error| SettingsError::Invalid {
-            origin: "the configuration".to_owned(),
-            message: explain(error.message()),
+        let config: Config = self.table.clone().try_into().map_err(|error: toml::de::Error| {
+            SettingsError::Invalid { origin: "the configuration".to_owned(), message: explain(error.message()) }
         })?;
         config.check()?;
         Ok(config)

@@ -40,11 +40,8 @@ pub(crate) struct Projection {
 impl Projection {
     /// Applies records to all trees; doing it again changes nothing.
     pub(crate) fn apply(&mut self, records: &[(Position, Record)]) -> Result<Vec<UrlKey>, EngineError> {
-        let mut keys: Vec<UrlKey> = records
-            .iter()
-            .flat_map(|(_, record)| record.admitted().0)
-            .map(|admitted| admitted.url.key())
-            .collect();
+        let mut keys: Vec<UrlKey> =
+            records.iter().flat_map(|(_, record)| record.admitted().0).map(|admitted| admitted.url.key()).collect();
         keys.sort_unstable();
         self.seen.insert(&keys)?;
         self.tables.apply(records)?;

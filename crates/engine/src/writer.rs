@@ -84,9 +84,7 @@ impl Writer {
         let died = EngineError::ThreadDied { thread: "storage" };
         match self.sender.as_ref().map(|sender| sender.try_send(write)) {
             Some(Ok(())) => Ok(()),
-            Some(Err(TrySendError::Full(_))) => {
-                Err(EngineError::Accounts("more is under way than can be".to_owned()))
-            }
+            Some(Err(TrySendError::Full(_))) => Err(EngineError::Accounts("more is under way than can be".to_owned())),
             Some(Err(TrySendError::Disconnected(_))) | None => Err(died),
         }
     }
@@ -141,8 +139,7 @@ impl Worker {
 
     /// Writes the exchange at once, and keeps the record until the group is synced.
     fn take(&mut self, mut record: Box<Record>, rendered: Option<Rendered>, weight: u64) -> Result<(), StorageError> {
-        if let (Record::Done(done), Some(rendered), Some(segments)) =
-            (&mut *record, rendered, &mut self.files.segments)
+        if let (Record::Done(done), Some(rendered), Some(segments)) = (&mut *record, rendered, &mut self.files.segments)
         {
             let capture = segments.append(&rendered, self.clock.now())?;
             self.group_bytes += rendered.bytes.len() as u64;

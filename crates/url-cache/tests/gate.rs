@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use model::{CanonicalUrl, Census, UrlKey};
 use proptest::prelude::*;
 use url_cache::{
-    Fill, Filter, FilterKind, Generation, Nature, Question, SeenStore, SledStore, Tier, UrlCache,
-    UrlCacheConfig, Verdict,
+    Fill, Filter, FilterKind, Generation, Nature, Question, SeenStore, SledStore, Tier, UrlCache, UrlCacheConfig,
+    Verdict,
 };
 
 /// Says "maybe" to half of all strangers, and never "no" to a member.
