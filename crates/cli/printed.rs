@@ -80,6 +80,12 @@ impl Display for Phrase<'_> {
         match self.0 {
             State::Running => f.write_str("running"),
             State::Finished => f.write_str("finished: nothing is left to fetch"),
+            State::Limit(which) if which == "crawl.max_disk" => {
+                write!(
+                    f,
+                    "stopped at the limit {which}; raise it or move files away, and run the same command to go on"
+                )
+            }
             State::Limit(which) => write!(f, "stopped at the limit {which}; run the same command to go on"),
             State::Interrupted => f.write_str("interrupted and saved; run the same command to go on"),
             State::Stopped => f.write_str("stopped without saying why; run the same command to go on"),

@@ -35,7 +35,14 @@ pub(crate) fn run(args: &Crawl, global: &Global) -> anyhow::Result<Ended> {
     let report = engine::Crawl { job, config, seeds, watch: progress::line(global) }.run()?;
     printed::out(&printed::report(&report));
     printed::out(&printed::files(&report));
-    Ok(Ended::of_report(&report))
+    let ended = Ended::of_report(&report);
+    if ended == Ended::NothingFetched {
+        let job = report.job.display();
+        let advice =
+            format!("Nothing could be fetched from any seed; `argiope why URL --job {job}` says why for each.");
+        printed::note(global.quiet, &advice);
+    }
+    Ok(ended)
 }
 
 /// One URL a line, comments and empty lines left out.

@@ -26,7 +26,7 @@ const ROUNDS: usize = 12;
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "the figures are the program's result")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // One server per client: the downloader keeps one connection per host, as a polite crawl needs.
+    // One server per client: a polite crawl has one fetch per host at a time.
     let mut serving = JoinSet::new();
     for body_size in [1_000, 30_000] {
         let mut urls = Vec::new();

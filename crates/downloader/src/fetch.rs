@@ -148,3 +148,37 @@ fn headers(received: &HeaderMap) -> Headers {
     }
     headers
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::task::{Context, Poll};
+
+    use bytes::Bytes;
+    use hyper::body::{Body, Frame};
+
+    use super::*;
+
+    /// A body whose next piece is always there.
+    struct Racing;
+
+    impl Body for Racing {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+        }
+    }
+
+    #[tokio::test]
+    async fn time_ends_though_the_timer_never_runs() {
+        let mut answer = Response::from(hyper::Response::new(reqwest::Body::wrap(Racing)));
+        let end = Instant::now() + Duration::from_millis(50);
+        let timer = pin!(sleep_until(end));
+        // Were it not for the time, the cap would end this some seconds later.
+        let (body, truncated) = read_body(&mut answer, timer, 50_000_000, Duration::from_secs(20), end).await;
+        assert_eq!(truncated, Some(Truncation::Time));
+        assert!(!body.is_empty());
+    }
+}

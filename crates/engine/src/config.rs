@@ -43,13 +43,13 @@ pub struct CrawlConfig {
     pub user_agent: String,
     /// A URL or e-mail address at which an operator reaches you; it is added to the user agent.
     pub contact: String,
-    /// Stop after so many pages, resumable; 0 for no limit.
+    /// Stop a run after so many pages; the next run goes on for as many; 0 for no limit.
     pub max_pages: u64,
-    /// Stop after so much time, resumable; "0s" for no limit.
+    /// Stop a run after so much time; the next run goes on for as long; "0s" for no limit.
     pub max_duration: Span,
-    /// Stop after so many bytes of bodies, resumable; "0B" for no limit.
+    /// Stop a run after so many bytes of bodies; the next run goes on for as many; "0B" for no limit.
     pub max_bytes: ByteSize,
-    /// Stop when the job's folder has grown to this size, resumable; "0B" for no limit.
+    /// Stop when the job's folder has grown to this size, until it is raised or files are moved away; "0B" for no limit.
     pub max_disk: ByteSize,
     /// Threads that parse pages; 0 for one per core.
     pub parse_threads: usize,

@@ -116,7 +116,8 @@ impl Running {
             return Err(EngineError::NoSeeds { job: job.root().to_owned() });
         }
         let config = Arc::new(config);
-        let capacity = config.downloader.max_concurrent + PIPELINE + REFILLS + 64;
+        // What may wait in front of the storage thread, and what is under way when that is reached.
+        let capacity = 2 * PIPELINE + config.downloader.max_concurrent + REFILLS + 64;
         let (sender, events) = tokio::sync::mpsc::channel(capacity);
 
         let url_cache = UrlCache::new(filter, config.url_cache.recent, Box::new(projection.seen.clone()));
@@ -259,7 +260,8 @@ impl Running {
             let Some(lease) = self.frontier.lease(now) else { return Ok(()) };
             match self.politeness.permit(&lease.url.url, now) {
                 Permit::Go => {
-                    if self.frontier.count_page(&lease) {
+                    let again = self.attempts.contains_key(&(lease.host(), lease.url.rank));
+                    if !again && self.frontier.count_page(&lease) {
                         self.host_limit_reached(lease)?;
                     } else {
                         self.fetches.fetch_page(lease);
@@ -285,12 +287,12 @@ impl Running {
     fn has_room(&self) -> bool {
         let limit = self.config.crawl.max_pages;
         let fetching = self.fetches.leased();
-        let answered = self.tally.session.pages + fetching as u64;
         fetching < self.config.downloader.max_concurrent
             && self.frontier.leased() < self.config.downloader.max_concurrent + PIPELINE
+            && self.writer.waiting() < PIPELINE
             && self.pipeline_bytes < PIPELINE_BYTES
             && self.url_cache.pending() < MAX_PENDING
-            && (limit == 0 || self.tally.earlier_pages + answered < limit)
+            && (limit == 0 || self.tally.session.pages + (fetching as u64) < limit)
     }
 
     fn host_limit_reached(&mut self, lease: Lease) -> Result<(), EngineError> {
@@ -359,7 +361,10 @@ impl Running {
                 let state = RobotsAnswer::Answered { status: exchange.status, body: &body };
                 (self.politeness.robots_arrived(host, state, now), exchange.duration)
             }
-            FetchOutcome::Failed { kind, duration, .. } => {
+            FetchOutcome::Failed { kind, duration, detail } => {
+                if *kind == FailureKind::PrivateAddress && self.tally.first_private_address() {
+                    self.tally.warn(format!("{} was refused: {detail}", lease.url.url.origin()));
+                }
                 (self.politeness.robots_arrived(host, RobotsAnswer::Failed(*kind), now), *duration)
             }
         };
@@ -465,12 +470,11 @@ impl Running {
 
     fn limit_reached(&self, now: Time) -> Option<&'static str> {
         let crawl = &self.config.crawl;
-        let pages = self.tally.earlier_pages + self.tally.session.pages;
-        let bytes = self.tally.earlier_bytes + self.tally.session.body_bytes;
+        let session = &self.tally.session;
         let over = |limit: u64, value: u64| limit > 0 && value >= limit;
         [
-            ("crawl.max_pages", over(crawl.max_pages, pages)),
-            ("crawl.max_bytes", over(crawl.max_bytes.0, bytes)),
+            ("crawl.max_pages", over(crawl.max_pages, session.pages)),
+            ("crawl.max_bytes", over(crawl.max_bytes.0, session.body_bytes)),
             ("crawl.max_duration", !crawl.max_duration.0.is_zero() && self.tally.seconds(now) >= crawl.max_duration.0),
             ("crawl.max_disk", crawl.max_disk.0 > 0 && folder_bytes(self.job.root()) >= crawl.max_disk.0),
         ]
@@ -481,7 +485,7 @@ impl Running {
     /// Tells the figures to whoever watches, and to `argiope status`.
     fn publish(&mut self, state: State) -> Result<(), EngineError> {
         let report = self.report(state);
-        report.write(&self.job.status())?;
+        report.write_passing(&self.job.status())?;
         (self.watch)(&report);
         Ok(())
     }

@@ -29,6 +29,14 @@ pub enum EngineError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The figures of the moment could not be written.
+    #[error("could not write {}: {source}", path.display())]
+    Status {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// No job was ever started there.
     #[error("there is no job in {0}: start one with `argiope crawl URL --job {0}`", job.display())]
     NoJob {

@@ -102,6 +102,13 @@ fn open_database(
         if opened.healed {
             healed.push("the database opened only after its snapshot files were removed".to_owned());
         }
+        if opened.tables.queue_census().entries + opened.tables.pages_census().entries == 0
+            && summary.sessions > 0
+            && summary.admitted.entries > 0
+        {
+            let urls = summary.admitted.entries;
+            healed.push(format!("the database was missing or empty, and was rebuilt from the journal ({urls} URLs)"));
+        }
         let seen = SledStore::open(opened.tables.db())?;
         let projection = Projection { tables: opened.tables, seen };
         if opened.checkpoint > end {

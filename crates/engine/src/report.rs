@@ -152,6 +152,7 @@ pub(crate) struct Tally {
     window: VecDeque<(Time, u64)>,
     healed: Vec<String>,
     warnings: Vec<String>,
+    private_address_told: bool,
 }
 
 impl Tally {
@@ -164,7 +165,13 @@ impl Tally {
             window: VecDeque::new(),
             healed,
             warnings: Vec::new(),
+            private_address_told: false,
         }
+    }
+
+    /// Whether no private address was told of yet: one warning serves for all.
+    pub(crate) fn first_private_address(&mut self) -> bool {
+        !std::mem::replace(&mut self.private_address_told, true)
     }
 
     /// Something a person should know; said once.
@@ -284,10 +291,20 @@ impl Report {
         }
     }
 
-    /// Writes it as JSON, as one step.
+    /// Writes it as JSON, as one step, to stay.
     pub(crate) fn write(&self, path: &Path) -> Result<(), EngineError> {
-        let json = serde_json::to_vec_pretty(self).map_err(|error| EngineError::Accounts(error.to_string()))?;
-        Ok(JobDir::replace(path, &json)?)
+        Ok(JobDir::replace(path, &self.json()?)?)
+    }
+
+    /// Writes it as JSON, as one step, for the moment: twice a second nobody waits for the disk.
+    pub(crate) fn write_passing(&self, path: &Path) -> Result<(), EngineError> {
+        let beside = path.with_extension("json.new");
+        let written = std::fs::write(&beside, self.json()?).and_then(|()| std::fs::rename(&beside, path));
+        written.map_err(|source| EngineError::Status { path: path.to_owned(), source })
+    }
+
+    fn json(&self) -> Result<Vec<u8>, EngineError> {
+        serde_json::to_vec_pretty(self).map_err(|error| EngineError::Accounts(error.to_string()))
     }
 }
 

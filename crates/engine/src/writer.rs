@@ -9,6 +9,8 @@
 //! Whatever is cut off between two steps is either unknown to the journal, and cut off the WARC
 //! file at the next start, or in the journal, and applied to the tables then.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -44,6 +46,8 @@ pub(crate) enum Write {
 /// The storage thread and the queue in front of it.
 pub(crate) struct Writer {
     sender: Option<SyncSender<Write>>,
+    /// Messages in the queue.
+    waiting: Arc<AtomicUsize>,
     thread: Option<JoinHandle<Result<(), EngineError>>>,
 }
 
@@ -65,22 +69,31 @@ impl Writer {
         tables: SyncSender<TableWork>,
     ) -> Result<Self, EngineError> {
         let (sender, receiver) = sync_channel(capacity);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::clone(&waiting);
         let thread = std::thread::Builder::new()
             .name("storage".to_owned())
             .spawn(move || {
                 let alarm = Alarm::new("storage", events.clone());
-                let mut worker = Worker { files, clock, events, tables, group: Vec::new(), group_bytes: 0 };
+                let mut worker =
+                    Worker { files, clock, events, tables, waiting: taken, group: Vec::new(), group_bytes: 0 };
                 worker.run(&receiver)?;
                 worker.finish()?;
                 alarm.disarm();
                 Ok(())
             })
             .map_err(|source| EngineError::System { what: "the storage thread", source })?;
-        Ok(Self { sender: Some(sender), thread: Some(thread) })
+        Ok(Self { sender: Some(sender), waiting, thread: Some(thread) })
+    }
+
+    /// Messages the thread has not taken yet. The loop leases nothing more while there are many.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Hands something over. The queue holds everything that can be under way, so it is never full.
     pub(crate) fn send(&self, write: Write) -> Result<(), EngineError> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let died = EngineError::ThreadDied { thread: "storage" };
         match self.sender.as_ref().map(|sender| sender.try_send(write)) {
             Some(Ok(())) => Ok(()),
@@ -104,6 +117,7 @@ struct Worker {
     clock: Clock,
     events: Sender<Event>,
     tables: SyncSender<TableWork>,
+    waiting: Arc<AtomicUsize>,
     group: Vec<(Box<Record>, u64)>,
     group_bytes: u64,
 }
@@ -116,6 +130,9 @@ impl Worker {
                 None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(deadline) => receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())),
             };
+            if received.is_ok() {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
             match received {
                 Ok(Write::Record { record, rendered, weight }) => {
                     self.take(record, rendered, weight)?;

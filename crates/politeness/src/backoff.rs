@@ -159,8 +159,8 @@ mod tests {
         }
         check(status(429), 4, Some(8));
         check(status(503), 4, Some(8));
-        check(status(500), 2, None);
-        check(status(599), 2, None);
+        check(status(500), 3, None);
+        check(status(599), 3, None);
         for fine in [200, 204, 301, 304, 404, 403, 408, 600] {
             assert_eq!(Row::of(status(fine)), None, "{fine}");
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{CanonicalUrl, HostKey, Reason, Refusal, Time};
+use model::{CanonicalUrl, FailureKind, HostKey, Reason, Refusal, Time};
 
 use crate::backoff::{self, Row};
 use crate::hosts::{Dead, Hosts};
@@ -119,9 +119,9 @@ impl Politeness {
         let next = match row {
             None => Next::Done,
             Some(row) if row.kills(config, host.failures) => {
-                let rule = format!("{}, {} times in a row at this host", trouble(summary), host.failures).into();
-                host.dead = Some(Dead { until: now + DEAD_FOR, rule });
-                Next::HostDead
+                host.dead = Some(Dead { until: now + DEAD_FOR, rule: death(summary, host.failures).into() });
+                // Its URLs are refused without a request: there is nothing to wait for.
+                return Aftermath { host_until: now, address_until, next: Next::HostDead };
             }
             Some(row) if row.gives_up(config, attempts) => Next::GiveUp,
             Some(row) if row.host_waits => Next::Retry { not_before: host_until },
@@ -163,10 +163,19 @@ fn ordinary_delay(config: &PolitenessConfig, fetch_time: Duration) -> Duration {
     scaled.max(config.min_delay.0).min(config.max_delay.0)
 }
 
-fn trouble(summary: FetchSummary<'_>) -> String {
-    match summary {
+/// What killed a host, and what to do about it where a person can do something.
+fn death(summary: FetchSummary<'_>, failures: u32) -> String {
+    let trouble = match summary {
+        FetchSummary::Failed(FailureKind::PrivateAddress) => {
+            return "private-address: --allow-private, or downloader.allow_private_addresses, would allow it"
+                .to_owned();
+        }
         FetchSummary::Answered { status, .. } => status_text(status),
         FetchSummary::Failed(kind) => kind.as_str().to_owned(),
+    };
+    match failures {
+        1 => format!("{trouble} at this host"),
+        failures => format!("{trouble}, {failures} times in a row at this host"),
     }
 }
 

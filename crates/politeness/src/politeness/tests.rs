@@ -197,7 +197,7 @@ fn failures_are_tried_again_and_end() {
     check_backoff(status(404), &[Next::Done]);
     check_backoff(status(503), &[retry(30), retry(90), retry(270), Next::GiveUp]);
     check_backoff(status(429), &[retry(30), retry(90), retry(270), Next::GiveUp]);
-    check_backoff(status(500), &[retry(30), Next::GiveUp]);
+    check_backoff(status(500), &[retry(30), retry(90), Next::GiveUp]);
     let failed = |kind| FetchSummary::Failed(kind);
     check_backoff(failed(FailureKind::FirstByteTimeout), &[retry(30), retry(90), retry(270), Next::GiveUp]);
     check_backoff(failed(FailureKind::DnsNotFound), &[retry(30), Next::HostDead]);
