@@ -10,9 +10,21 @@ use crate::args::{Crawl, Global};
 use crate::{printed, progress};
 
 pub(crate) fn run(args: &Crawl, global: &Global) -> anyhow::Result<Ended> {
+    // A typing error on the command line is told at once; one line of a long list is reported, and
+    // the others are crawled.
+    for url in &args.urls {
+        if let Err(error) = engine::parse_seed(url) {
+            printed::note(false, &format!("argiope: {url} cannot be crawled: {error}"));
+            return Ok(Ended::WrongArguments);
+        }
+    }
     let mut seeds = args.urls.clone();
     for file in &args.seeds {
         seeds.extend(read_seeds(file)?);
+    }
+    if !seeds.is_empty() && seeds.iter().all(|seed| engine::parse_seed(seed).is_err()) {
+        printed::note(false, "argiope: none of the seeds is a URL that can be crawled");
+        return Ok(Ended::WrongArguments);
     }
     let Some(job) = args.job.clone().or_else(|| job_of(seeds.first()?)) else {
         printed::note(false, "argiope: nothing to crawl: name a URL, a file by --seeds, or a job by --job");

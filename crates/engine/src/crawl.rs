@@ -212,9 +212,12 @@ impl Running {
             }
             Event::Finished(finished) => self.page_finished(*finished),
             Event::Durable(durable) => {
-                for Durable { host, rank, weight } in durable {
+                for Durable { host, rank, capture_bytes, weight } in durable {
                     self.frontier.done(host, rank);
                     self.pipeline_bytes -= weight;
+                    // Where an exchange stands is known only once it was written.
+                    self.summary.captures += u64::from(capture_bytes.is_some());
+                    self.summary.capture_bytes += capture_bytes.unwrap_or_default();
                 }
                 Ok(())
             }
@@ -497,12 +500,14 @@ impl Running {
             self.record(Record::SessionEnded { at: self.clock.now(), end: end.clone() }, None, 0)?;
             Ok(end)
         });
-        // From here on nobody listens; the threads finish what they have.
-        self.events.close();
+        // The threads finish what they have. The queue of events has room for all they may say.
         let (pages, writer, tables) = (self.pages.stop(), self.writer.stop(), self.tables.join());
         // A thread that failed knows the cause; those behind it, and the loop, only saw that it was gone.
         tables.and(writer).and(pages)?;
         let end = recorded?;
+        while let Ok(event) = self.events.try_recv() {
+            self.handle(event)?;
+        }
         storage::write_index(JournalReader::open(&self.job.journal())?, &self.job.index())?;
         let report = self.report(State::of_end(&end));
         report.write(&self.job.status())?;

@@ -36,6 +36,8 @@ pub(crate) enum Event {
 pub(crate) struct Durable {
     pub(crate) host: HostKey,
     pub(crate) rank: Rank,
+    /// Bytes of its records in the WARC file, if it was kept.
+    pub(crate) capture_bytes: Option<u64>,
     /// Bytes of memory that its way through the pipeline had taken.
     pub(crate) weight: u64,
 }

@@ -108,18 +108,21 @@ impl Running {
 }
 
 /// A seed as people write them: without a scheme it is taken for an http URL.
-fn parse_seed(seed: &str) -> Result<CanonicalUrl, UrlError> {
+///
+/// # Errors
+/// When it is no URL even so, or one of a scheme that is not fetched.
+pub fn parse_seed(seed: &str) -> Result<CanonicalUrl, UrlError> {
     let seed = seed.trim();
-    match CanonicalUrl::parse(seed) {
-        Err(UrlError::Malformed(url_error)) if !seed.contains("://") => {
-            CanonicalUrl::parse(&format!("http://{seed}")).map_err(|_| UrlError::Malformed(url_error))
-        }
-        // `example.org:8080/a` parses as a URL of the scheme `example.org`.
-        Err(UrlError::Scheme) if !seed.contains("://") && seed.contains('.') => {
-            CanonicalUrl::parse(&format!("http://{seed}")).map_err(|_| UrlError::Scheme)
-        }
-        parsed => parsed,
-    }
+    let parsed = CanonicalUrl::parse(seed);
+    // `example.org:8080/a` parses as a URL of the scheme `example.org`; `mailto:a@b.c` is what it says.
+    let is_host_and_port =
+        |(host, port): (&str, &str)| host.contains('.') || port.starts_with(|c: char| c.is_ascii_digit());
+    let lacks_scheme = match parsed {
+        Ok(_) => false,
+        Err(UrlError::Malformed(_)) => !seed.contains("://"),
+        Err(UrlError::Scheme) => !seed.contains("://") && seed.split_once(':').is_some_and(is_host_and_port),
+    };
+    if lacks_scheme { CanonicalUrl::parse(&format!("http://{seed}")).or(parsed) } else { parsed }
 }
 
 #[cfg(test)]
@@ -132,7 +135,9 @@ mod tests {
             ("http://example.org", Some("http://example.org/")),
             (" example.org/a ", Some("http://example.org/a")),
             ("example.org:8080/a", Some("http://example.org:8080/a")),
+            ("localhost:8080/a", Some("http://localhost:8080/a")),
             ("mailto:a@example.org", None),
+            ("not a url", None),
             ("ftp://example.org/", None),
             ("http://", None),
         ] {

@@ -182,7 +182,9 @@ impl Worker {
         for (record, weight) in self.group.drain(..) {
             let position = self.files.journal.append(&record)?;
             if let Record::Done(done) = &*record {
-                durable.push(Durable { host: done.url.url.host_key(), rank: done.url.rank, weight });
+                let capture = done.fetch.as_ref().and_then(|fetch| fetch.capture.as_ref());
+                let capture_bytes = capture.map(|capture| capture.end - capture.offset);
+                durable.push(Durable { host: done.url.url.host_key(), rank: done.url.rank, capture_bytes, weight });
                 self.files.log.append(done, 0)?;
             }
             applied.push((position, *record));

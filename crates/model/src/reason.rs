@@ -37,11 +37,13 @@ pub enum Reason {
     RobotsUnreachable,
     /// The host did not answer as often as its kind of failure allows.
     HostDead,
+    /// Its host's address is private, loopback or otherwise special, and such are not allowed.
+    PrivateAddress,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Malformed,
         Self::UnsupportedScheme,
         Self::UrlTooLong,
@@ -56,6 +58,7 @@ impl Reason {
         Self::RobotsDisallowed,
         Self::RobotsUnreachable,
         Self::HostDead,
+        Self::PrivateAddress,
     ];
 
     /// The word used in reports and logs.
@@ -75,6 +78,7 @@ impl Reason {
             Self::RobotsDisallowed => "robots-disallowed",
             Self::RobotsUnreachable => "robots-unreachable",
             Self::HostDead => "host-dead",
+            Self::PrivateAddress => "private-address",
         }
     }
 }

@@ -1,9 +1,8 @@
 //! What is remembered of each host, and when it is forgotten.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
-use model::{HostKey, Time};
+use model::{HostKey, Refusal, Time};
 
 use crate::pace::Pace;
 use crate::robots::{Robots, Rules};
@@ -29,8 +28,8 @@ pub(crate) struct Host {
 pub(crate) struct Dead {
     /// When it is tried again.
     pub(crate) until: Time,
-    /// What killed it.
-    pub(crate) rule: Arc<str>,
+    /// The answer to all its URLs: what killed it.
+    pub(crate) refusal: Refusal,
 }
 
 /// All hosts known. One leaves when it is idle and memory is full, the one that was idle first

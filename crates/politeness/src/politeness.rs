@@ -39,7 +39,7 @@ impl Politeness {
         let host = self.hosts.wake(url.host_key());
         if let Some(dead) = &host.dead {
             if now < dead.until {
-                return Permit::Refused(Refusal { reason: Reason::HostDead, rule: dead.rule.clone() });
+                return Permit::Refused(dead.refusal.clone());
             }
             host.dead = None;
             host.failures = 0;
@@ -119,7 +119,7 @@ impl Politeness {
         let next = match row {
             None => Next::Done,
             Some(row) if row.kills(config, host.failures) => {
-                host.dead = Some(Dead { until: now + DEAD_FOR, rule: death(summary, host.failures).into() });
+                host.dead = Some(Dead { until: now + DEAD_FOR, refusal: death(summary, host.failures) });
                 // Its URLs are refused without a request: there is nothing to wait for.
                 return Aftermath { host_until: now, address_until, next: Next::HostDead };
             }
@@ -164,19 +164,20 @@ fn ordinary_delay(config: &PolitenessConfig, fetch_time: Duration) -> Duration {
 }
 
 /// What killed a host, and what to do about it where a person can do something.
-fn death(summary: FetchSummary<'_>, failures: u32) -> String {
+fn death(summary: FetchSummary<'_>, failures: u32) -> Refusal {
     let trouble = match summary {
         FetchSummary::Failed(FailureKind::PrivateAddress) => {
-            return "private-address: --allow-private, or downloader.allow_private_addresses, would allow it"
-                .to_owned();
+            let rule = "downloader.allow_private_addresses = false; --allow-private would allow it".into();
+            return Refusal { reason: Reason::PrivateAddress, rule };
         }
         FetchSummary::Answered { status, .. } => status_text(status),
         FetchSummary::Failed(kind) => kind.as_str().to_owned(),
     };
-    match failures {
+    let rule = match failures {
         1 => format!("{trouble} at this host"),
         failures => format!("{trouble}, {failures} times in a row at this host"),
-    }
+    };
+    Refusal { reason: Reason::HostDead, rule: rule.into() }
 }
 
 fn status_text(status: u16) -> String {

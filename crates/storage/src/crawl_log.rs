@@ -93,6 +93,7 @@ fn status(disposition: Disposition) -> i32 {
             Reason::RobotsDisallowed => -9998,
             Reason::RobotsUnreachable => -61,
             Reason::HostDead => -8,
+            Reason::PrivateAddress => -7,
         },
     }
 }
