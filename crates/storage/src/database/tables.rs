@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use model::{ByteSize, HostKey, QueuedUrl, Rank, UrlKey};
 
-use model::Census;
 use crate::disk;
 use crate::error::{Doing, StorageError};
 use crate::record::{Position, Record, queue_key};
+use model::Census;
 
 const FORMAT: &[u8] = &[1];
 

@@ -7,8 +7,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::error::StorageError;
 use crate::record::{Position, Record};
 
-/// Bytes before the payload: checksum, length, version.
-pub(super) const HEAD_LEN: usize = 13;
+/// Bytes before the payload: checksum, length, version, and the position up to which the journal
+/// was durable when the frame was written.
+pub(super) const HEAD_LEN: usize = 21;
 
 /// A frame with a longer payload is not read, and so not written. A page of 50 000 links of
 /// 200 bytes makes 10 MiB.
@@ -20,8 +21,17 @@ const VERSION: u8 = 1;
 /// Seed of the checksums. It reaches the disk, so it never changes.
 const CHECKSUM_SEED: u64 = 0x4152_4749_4f50_4502; // "ARGIOPE", use 2
 
-/// Appends the frame of a record that will stand at `position`.
-pub(super) fn seal(frames: &mut Vec<u8>, position: Position, record: &Record) -> Result<(), StorageError> {
+/// Where the version stands in the head.
+const VERSION_AT: usize = 12;
+
+/// Appends the frame of a record that will stand at `position`, in a journal that is durable up to
+/// `durable`.
+pub(super) fn seal(
+    frames: &mut Vec<u8>,
+    position: Position,
+    durable: Position,
+    record: &Record,
+) -> Result<(), StorageError> {
     let start = frames.len();
     frames.extend_from_slice(&[0; HEAD_LEN]);
     postcard::to_io(record, &mut *frames).expect("a record has no part that postcard or memory refuses");
@@ -32,7 +42,8 @@ pub(super) fn seal(frames: &mut Vec<u8>, position: Position, record: &Record) ->
     }
     let frame = &mut frames[start..];
     frame[8..12].copy_from_slice(&(payload as u32).to_be_bytes());
-    frame[12] = VERSION;
+    frame[VERSION_AT] = VERSION;
+    frame[VERSION_AT + 1..HEAD_LEN].copy_from_slice(&durable.get().to_be_bytes());
     let checksum = checksum(position, &frame[8..]);
     frame[..8].copy_from_slice(&checksum.to_be_bytes());
     Ok(())
@@ -50,6 +61,11 @@ pub(super) fn announced_payload(head: &[u8; HEAD_LEN]) -> Option<usize> {
     (1..=MAX_PAYLOAD).contains(&length).then_some(length)
 }
 
+/// Up to where the journal was durable when a frame with this head was written.
+fn durable_before(head: &[u8; HEAD_LEN]) -> u64 {
+    head.last_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
 /// Whether a whole frame is the one that was written at this position.
 pub(super) fn is_intact(position: Position, frame: &[u8]) -> bool {
     frame.split_first_chunk::<8>().is_some_and(|(stored, checked)| {
@@ -59,7 +75,7 @@ pub(super) fn is_intact(position: Position, frame: &[u8]) -> bool {
 
 /// The record of an intact frame, which stands in `path` at `offset`.
 pub(super) fn decode(frame: &[u8], path: &Path, offset: u64) -> Result<Record, StorageError> {
-    let version = frame[HEAD_LEN - 1];
+    let version = frame[VERSION_AT];
     if version != VERSION {
         return Err(StorageError::NewerFormat { path: path.to_owned(), version });
     }
@@ -75,14 +91,18 @@ fn undecodable(path: &Path, offset: u64, why: &str) -> StorageError {
     StorageError::CorruptJournal { path: path.to_owned(), offset, detail }
 }
 
-/// Where the first intact frame begins in `bytes`, which begin at `position`: the first byte is not
-/// looked at, because it is the one where no frame could be read.
-pub(super) fn find_intact(bytes: &[u8], position: Position) -> Option<usize> {
+/// Where the first intact frame begins that proves that `position` was durable, in `bytes` which
+/// begin there. The first byte is not looked at: it is the one where no frame could be read.
+///
+/// An intact frame alone proves nothing: after a power cut, blocks that were never synced may have
+/// reached the disk in any order.
+pub(super) fn find_proof(bytes: &[u8], position: Position) -> Option<usize> {
     (1..bytes.len()).find(|&start| {
         let rest = &bytes[start..];
         let Some(head) = rest.first_chunk::<HEAD_LEN>() else { return false };
         // Asking for the version first spares almost every checksum.
-        (1..=VERSION).contains(&head[HEAD_LEN - 1])
+        (1..=VERSION).contains(&head[VERSION_AT])
+            && durable_before(head) > position.get()
             && announced_payload(head)
                 .and_then(|payload| rest.get(..HEAD_LEN + payload))
                 .is_some_and(|frame| is_intact(Position::new(position.get() + start as u64), frame))

@@ -9,21 +9,22 @@
 //!         └───────────┴───┴───────────────────┴───────┴───────┴─
 //!          7 bytes     version
 //!
-//! frame   ┌───────────────┬──────────────┬───────────┬─────────────────────┐
-//!         │ checksum  u64 │ length   u32 │ version 1 │ payload: a Record   │
-//!         └───────────────┴──────────────┴───────────┴─────────────────────┘
-//!          xxh3 of all that follows in    u8          postcard, `length` bytes,
-//!          the frame; its seed is a                   at least 1, at most 64 MiB
-//!          constant ^ the frame's position
+//! frame   ┌───────────────┬──────────────┬───────────┬──────────────┬─────────────────────┐
+//!         │ checksum  u64 │ length   u32 │ version 1 │ durable  u64 │ payload: a Record   │
+//!         └───────────────┴──────────────┴───────────┴──────────────┴─────────────────────┘
+//!          xxh3 of all that follows in    u8          up to where    postcard, `length` bytes,
+//!          the frame; its seed is a                   the journal    at least 1, at most 64 MiB
+//!          constant ^ the frame's position            was synced
 //! ```
 //!
 //! Numbers are big-endian. A position counts every byte before it, headers too. A piece is synced
 //! before the next is created, so only the last can end in a torn frame.
 //!
 //! **Torn or damaged?** A process that dies while writing leaves a piece whose last frame is not
-//! whole: nobody was told it is durable, and it is cut off. When an intact frame stands behind the
-//! place that cannot be read, bytes that were once durable have changed. No cut is right then, and
-//! the journal refuses to open.
+//! whole, and a power cut may leave holes anywhere after the last sync: nobody was told that those
+//! frames are durable, and they are cut off. But when an intact frame behind the place that cannot
+//! be read was written after that place was synced, bytes that were once durable have changed. No
+//! cut is right then, and the journal refuses to open.
 
 mod frame;
 mod reader;
@@ -59,6 +60,8 @@ pub struct Journal {
     file: File,
     /// Position up to which bytes were handed to the system.
     written: u64,
+    /// Position up to which they are durable.
+    durable: u64,
     /// Frames after that.
     buffer: Vec<u8>,
     poisoned: bool,
@@ -130,7 +133,10 @@ impl Journal {
         };
         let written = end.max(HEADER_LEN);
         let dir = dir.to_owned();
-        Ok((Self { dir, segment_bytes, segment, file, written, buffer: Vec::new(), poisoned: false }, cut))
+        Ok((
+            Self { dir, segment_bytes, segment, file, written, durable: written, buffer: Vec::new(), poisoned: false },
+            cut,
+        ))
     }
 
     /// Adds a record; it is durable after the next [`Journal::sync`]. Returns where it begins.
@@ -145,7 +151,7 @@ impl Journal {
             Ok(())
         })?;
         let position = self.end();
-        frame::seal(&mut self.buffer, position, record)?;
+        frame::seal(&mut self.buffer, position, Position::new(self.durable), record)?;
         if self.buffer.len() >= WRITE_BYTES {
             self.guarded(Self::write_out)?;
         }
@@ -159,7 +165,9 @@ impl Journal {
     pub fn sync(&mut self) -> Result<(), StorageError> {
         self.guarded(|journal| {
             journal.write_out()?;
-            journal.file.sync_data().doing("sync", &journal.segment.path)
+            journal.file.sync_data().doing("sync", &journal.segment.path)?;
+            journal.durable = journal.written;
+            Ok(())
         })
     }
 
@@ -192,14 +200,15 @@ impl Journal {
         self.file.sync_data().doing("sync", &self.segment.path)?;
         (self.segment, self.file) = create_segment(&self.dir, Position::new(self.written))?;
         self.written += HEADER_LEN;
+        self.durable = self.written;
         Ok(())
     }
 }
 
 /// Cuts the file at the place that cannot be read, unless what follows shows that it was durable.
 fn cut_torn_end(reader: &mut SegmentReader, path: &Path) -> Result<u64, StorageError> {
-    if let Some(intact) = reader.intact_frame_follows()? {
-        let detail = format!("no record can be read here, and an intact one follows at byte {intact}");
+    if let Some(intact) = reader.proof_follows()? {
+        let detail = format!("no record can be read here, and the one at byte {intact} says that it was durable");
         return Err(reader.corrupt(detail));
     }
     let file = OpenOptions::new().write(true).open(path).doing("open", path)?;

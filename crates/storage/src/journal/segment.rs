@@ -124,15 +124,16 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Whether an intact frame stands anywhere behind the place where [`Step::Bad`] was met.
-    pub(super) fn intact_frame_follows(&mut self) -> Result<Option<u64>, StorageError> {
+    /// Whether an intact frame behind the place where [`Step::Bad`] was met says that this place was
+    /// durable before it was written.
+    pub(super) fn proof_follows(&mut self) -> Result<Option<u64>, StorageError> {
         // A segment ends with the frame that brought it over its size, so this is all there can be.
         const LONGEST: u64 = super::SEGMENT_BYTES + (frame::MAX_PAYLOAD + frame::HEAD_LEN) as u64;
         self.input.seek(SeekFrom::Start(self.offset)).doing("read", &self.file.path)?;
         let mut rest = Vec::new();
         self.input.by_ref().take(LONGEST).read_to_end(&mut rest).doing("read", &self.file.path)?;
         let position = Position::new(self.file.start.get() + self.offset);
-        Ok(frame::find_intact(&rest, position).map(|start| self.offset + start as u64))
+        Ok(frame::find_proof(&rest, position).map(|start| self.offset + start as u64))
     }
 
     /// Offset in the file of the next frame.
