@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use downloader::Downloader;
 use frontier::{Fate, Frontier, Lease};
-use model::{Clock, Disposition, FailureKind, FetchOutcome, HostKey, QueuedUrl, Rank, Time, Truncation};
+use model::{Clock, Disposition, FailureKind, FetchOutcome, HopClass, HostKey, QueuedUrl, Rank, Time, Truncation};
 use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
 use scope::Scope;
 use storage::{Done, End, JobDir, JournalReader, Record, SegmentWriter, Summary};
@@ -364,10 +364,7 @@ impl Running {
                 let state = RobotsAnswer::Answered { status: exchange.status, body: &body };
                 (self.politeness.robots_arrived(host, state, now), exchange.duration)
             }
-            FetchOutcome::Failed { kind, duration, detail } => {
-                if *kind == FailureKind::PrivateAddress && self.tally.first_private_address() {
-                    self.tally.warn(format!("{} was refused: {detail}", lease.url.url.origin()));
-                }
+            FetchOutcome::Failed { kind, duration, .. } => {
                 (self.politeness.robots_arrived(host, RobotsAnswer::Failed(*kind), now), *duration)
             }
         };
@@ -412,6 +409,14 @@ impl Running {
         disposition: Disposition,
         note: String,
     ) -> Result<(), EngineError> {
+        if url.hop == HopClass::Seed {
+            let what = match disposition {
+                Disposition::Answered(status) => format!("status {status}"),
+                Disposition::Failed(kind) => kind.as_str().to_owned(),
+                Disposition::Refused(reason) => reason.to_string(),
+            };
+            self.tally.warn(format!("the seed {} was not fetched: {what} ({note})", url.url));
+        }
         let done = Done::new(url, self.clock.now(), attempts, disposition, note);
         self.record(Record::Done(Box::new(done)), None, 0)
     }

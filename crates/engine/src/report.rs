@@ -15,6 +15,9 @@ use crate::error::EngineError;
 /// Over how many publications the current rate is taken.
 const RATE_WINDOW: usize = 10;
 
+/// Warnings a report holds; a list of a million seeds may have many that cannot be fetched.
+const MAX_WARNINGS: usize = 20;
+
 /// Where a crawl stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -152,7 +155,6 @@ pub(crate) struct Tally {
     window: VecDeque<(Time, u64)>,
     healed: Vec<String>,
     warnings: Vec<String>,
-    private_address_told: bool,
 }
 
 impl Tally {
@@ -165,19 +167,17 @@ impl Tally {
             window: VecDeque::new(),
             healed,
             warnings: Vec::new(),
-            private_address_told: false,
         }
-    }
-
-    /// Whether no private address was told of yet: one warning serves for all.
-    pub(crate) fn first_private_address(&mut self) -> bool {
-        !std::mem::replace(&mut self.private_address_told, true)
     }
 
     /// Something a person should know; said once.
     pub(crate) fn warn(&mut self, warning: String) {
         tracing::warn!("{warning}");
-        self.warnings.push(warning);
+        match self.warnings.len() {
+            ..MAX_WARNINGS => self.warnings.push(warning),
+            MAX_WARNINGS => self.warnings.push("there is more like this in the log".to_owned()),
+            _ => {}
+        }
     }
 
     pub(crate) fn seconds(&self, now: Time) -> std::time::Duration {

@@ -85,7 +85,7 @@ fn status(disposition: Disposition) -> i32 {
         Disposition::Answered(status) => i32::from(status),
         Disposition::Failed(kind) => kind.heritrix_status(),
         Disposition::Refused(reason) => match reason {
-            Reason::Malformed | Reason::UnsupportedScheme | Reason::UrlTooLong => -7,
+            Reason::Malformed | Reason::UnsupportedScheme | Reason::UrlTooLong | Reason::PrivateAddress => -7,
             Reason::TooDeep | Reason::TooManyRedirects => -4001,
             Reason::OutOfScope | Reason::NotIncluded | Reason::Excluded | Reason::Nofollow => -5000,
             Reason::DeniedHost => -5001,
@@ -93,7 +93,6 @@ fn status(disposition: Disposition) -> i32 {
             Reason::RobotsDisallowed => -9998,
             Reason::RobotsUnreachable => -61,
             Reason::HostDead => -8,
-            Reason::PrivateAddress => -7,
         },
     }
 }

@@ -207,10 +207,7 @@ impl Journal {
 
 /// Cuts the file at the place that cannot be read, unless what follows shows that it was durable.
 fn cut_torn_end(reader: &mut SegmentReader, path: &Path) -> Result<u64, StorageError> {
-    if let Some(intact) = reader.proof_follows()? {
-        let detail = format!("no record can be read here, and the one at byte {intact} says that it was durable");
-        return Err(reader.corrupt(detail));
-    }
+    reader.nothing_durable_is_lost()?;
     let file = OpenOptions::new().write(true).open(path).doing("open", path)?;
     let length = file.metadata().doing("read the size of", path)?.len();
     file.set_len(reader.offset()).doing("cut the torn end off", path)?;

@@ -72,7 +72,7 @@ impl JournalReader {
                 (Step::Record(position, record), _) => return Ok(Some((position, record))),
                 (Step::End, Some(next)) if current.end() != next.start => return Err(missing_before(next)),
                 (Step::End, _) => self.current = None,
-                (Step::Bad, None) => return Ok(None),
+                (Step::Bad, None) => return current.nothing_durable_is_lost().map(|()| None),
                 (Step::Bad, Some(_)) => return Err(current.corrupt(super::NOT_LAST.to_owned())),
             }
         }

@@ -124,16 +124,24 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// Whether an intact frame behind the place where [`Step::Bad`] was met says that this place was
-    /// durable before it was written.
-    pub(super) fn proof_follows(&mut self) -> Result<Option<u64>, StorageError> {
+    /// An error when an intact frame behind the place where [`Step::Bad`] was met says that this
+    /// place was durable before it was written.
+    pub(super) fn nothing_durable_is_lost(&mut self) -> Result<(), StorageError> {
         // A segment ends with the frame that brought it over its size, so this is all there can be.
         const LONGEST: u64 = super::SEGMENT_BYTES + (frame::MAX_PAYLOAD + frame::HEAD_LEN) as u64;
         self.input.seek(SeekFrom::Start(self.offset)).doing("read", &self.file.path)?;
         let mut rest = Vec::new();
         self.input.by_ref().take(LONGEST).read_to_end(&mut rest).doing("read", &self.file.path)?;
         let position = Position::new(self.file.start.get() + self.offset);
-        Ok(frame::find_proof(&rest, position).map(|start| self.offset + start as u64))
+        match frame::find_proof(&rest, position) {
+            None => Ok(()),
+            Some(start) => {
+                let proof = self.offset + start as u64;
+                let detail =
+                    format!("no record can be read here, and the one at byte {proof} says that it was durable");
+                Err(self.corrupt(detail))
+            }
+        }
     }
 
     /// Offset in the file of the next frame.
