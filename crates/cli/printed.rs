@@ -14,8 +14,15 @@ pub(crate) fn out(text: &str) {
 
 /// Writes an error and its causes to standard error.
 pub(crate) fn error(error: &anyhow::Error) {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Our own messages name their cause already.
+        if !text.contains(&cause) {
+            let _ = write!(text, "{}{cause}", if text.is_empty() { "" } else { ": " });
+        }
+    }
     let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "argiope: {error:#}");
+    let _ = writeln!(stderr, "argiope: {text}");
 }
 
 /// Tells a person something that is no result, unless they want quiet.
@@ -162,7 +169,6 @@ fn seen_test(table: &mut Table, test: &SeenTest) {
         let observed = test.observed_false_positive_rate.map_or_else(|| "-".to_owned(), percent);
         table.row("false positives, observed", observed, "all caught by the store");
     }
-    table.row("pages lost to the filter", 0, "the store decides, not the filter");
     table.row("memory", bytes(test.memory_bytes), "");
 }
 

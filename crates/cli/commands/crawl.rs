@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::{Ended, add_layers, job_settings, keep_settings};
+use super::{Ended, add_layers, job_settings};
 use crate::args::{Crawl, Global};
 use crate::{printed, progress};
 
@@ -20,7 +20,13 @@ pub(crate) fn run(args: &Crawl, global: &Global) -> anyhow::Result<Ended> {
     }
     let mut seeds = args.urls.clone();
     for file in &args.seeds {
-        seeds.extend(read_seeds(file)?);
+        match read_seeds(file) {
+            Ok(found) => seeds.extend(found),
+            Err(error) => {
+                printed::error(&error);
+                return Ok(Ended::WrongArguments);
+            }
+        }
     }
     if !seeds.is_empty() && seeds.iter().all(|seed| engine::parse_seed(seed).is_err()) {
         printed::note(false, "argiope: none of the seeds is a URL that can be crawled");
@@ -36,7 +42,6 @@ pub(crate) fn run(args: &Crawl, global: &Global) -> anyhow::Result<Ended> {
     if seeds.is_empty() && !storage::JobDir::new(&job).exists() {
         return Err(engine::EngineError::NoSeeds { job }.into());
     }
-    keep_settings(&job, &config)?;
     if config.crawl.contact.is_empty() {
         printed::note(
             global.quiet,

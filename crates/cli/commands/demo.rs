@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use testkit::{Server, ServerOptions, Web, WebConfig};
 
-use super::{Ended, add_layers, keep_settings};
+use super::{Ended, add_layers};
 use crate::args::{Demo, Global};
 use crate::{printed, progress};
 
@@ -26,7 +26,6 @@ pub(crate) fn run(args: &Demo, global: &Global) -> anyhow::Result<Ended> {
     settings.add_text(PACE, "the demo's pace")?;
     add_layers(&mut settings, &args.layers)?;
     let config = settings.config()?;
-    keep_settings(&job, &config)?;
     let seeds = web.seeds();
     printed::note(
         global.quiet,

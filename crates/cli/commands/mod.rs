@@ -10,8 +10,7 @@ pub(crate) mod why;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use engine::{Config, EngineError, Report, Settings, SettingsError, State};
+use engine::{EngineError, Report, Settings, SettingsError, State};
 
 use crate::args::Layers;
 
@@ -50,7 +49,12 @@ impl Ended {
         let wrong = error.is::<SettingsError>()
             || matches!(
                 engine,
-                Some(EngineError::Settings(_) | EngineError::NoSeeds { .. } | EngineError::NoJob { .. })
+                Some(
+                    EngineError::Settings(_)
+                        | EngineError::Downloader(_)
+                        | EngineError::NoSeeds { .. }
+                        | EngineError::NoJob { .. }
+                )
             );
         if wrong { Self::WrongArguments } else { Self::Failed }
     }
@@ -78,16 +82,4 @@ pub(crate) fn job_settings(job: &Path) -> Result<Settings, SettingsError> {
         settings.add_file(&file)?;
     }
     Ok(settings)
-}
-
-/// Keeps the configuration a job is started with.
-pub(crate) fn keep_settings(job: &Path, config: &Config) -> anyhow::Result<()> {
-    let file = job.join("job.toml");
-    if file.is_file() {
-        return Ok(());
-    }
-    let text = toml::to_string_pretty(config).context("cannot write the configuration as TOML")?;
-    std::fs::create_dir_all(job).with_context(|| format!("cannot make the job's folder {}", job.display()))?;
-    storage::JobDir::replace(&file, text.as_bytes())?;
-    Ok(())
 }

@@ -10,6 +10,12 @@ use serde::{Deserialize, Serialize};
 use storage::StorageConfig;
 use url_cache::UrlCacheConfig;
 
+use crate::pages::MAX_REFERENCE;
+use crate::settings::SettingsError;
+
+/// Bytes that a page's links may take in its journal record, which holds 64 MiB at most.
+const MAX_RECORD: u64 = 60 << 20;
+
 /// The name robots.txt groups are looked up by (RFC 9309 §2.2.1).
 pub const PRODUCT_TOKEN: &str = "argiope";
 
@@ -117,6 +123,14 @@ impl CrawlConfig {
 }
 
 impl Config {
+    /// As a file that gives this configuration again.
+    pub(crate) fn to_toml(&self) -> Result<String, SettingsError> {
+        toml::to_string_pretty(self).map_err(|error| SettingsError::Invalid {
+            origin: "the effective configuration".to_owned(),
+            message: error.to_string(),
+        })
+    }
+
     /// Finds every value that cannot be, in all sections.
     ///
     /// # Errors
@@ -132,7 +146,16 @@ impl Config {
             self.parser.check(),
             self.storage.check(),
         ];
-        let problems = sections.into_iter().filter_map(Result::err).flat_map(|error| error.0).collect();
+        let mut whole = ConfigError::default();
+        let reference = self.scope.max_url_length.max(MAX_REFERENCE) as u64;
+        let (links, fits) = (u64::from(self.parser.max_links), MAX_RECORD / reference);
+        whole.require(
+            links <= fits,
+            "parser.max_links",
+            format!("{links} links of up to {reference} bytes do not fit into a journal record: write at most {fits}"),
+        );
+        let sections = sections.into_iter().chain([whole.into_result()]);
+        let problems = sections.filter_map(Result::err).flat_map(|error| error.0).collect();
         ConfigError(problems).into_result()
     }
 }

@@ -275,10 +275,10 @@ impl Running {
                     let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), time, now, now);
                 }
                 Permit::Refused(refusal) => {
-                    let done = self.release_finished(lease, now, now, now);
-                    if let Some(url) = done {
+                    let attempts = self.attempts.remove(&(lease.host(), lease.url.rank)).unwrap_or_default();
+                    if let Some(url) = self.release_finished(lease, now, now, now) {
                         let note = refusal.rule.to_string();
-                        self.end_unfetched(url, 0, Disposition::Refused(refusal.reason), note)?;
+                        self.end_unfetched(url, attempts, Disposition::Refused(refusal.reason), note)?;
                     }
                 }
             }
@@ -322,6 +322,14 @@ impl Running {
             FetchOutcome::Answered(exchange) => exchange.duration,
             FetchOutcome::Failed { duration, .. } => *duration,
         };
+        match &outcome {
+            FetchOutcome::Answered(exchange) => {
+                tracing::debug!(url = %lease.url.url, status = exchange.status, ?duration, attempts, "fetched");
+            }
+            FetchOutcome::Failed { kind, detail, .. } => {
+                tracing::info!(url = %lease.url.url, kind = kind.as_str(), detail, ?duration, attempts, "failed");
+            }
+        }
         let after = self.politeness.fetched(place.0, duration, FetchSummary::from(&outcome), attempts, now);
         if let Next::Retry { not_before } = after.next {
             self.attempts.insert(place, attempts);
@@ -368,7 +376,7 @@ impl Running {
                 (self.politeness.robots_arrived(host, RobotsAnswer::Failed(*kind), now), *duration)
             }
         };
-        tracing::debug!(url = %lease.url.url, ?answer, too_many_redirects, "robots.txt");
+        tracing::info!(host = lease.url.url.origin(), ?answer, too_many_redirects, "robots.txt");
         let after = self.politeness.fetched(host, duration, FetchSummary::from(outcome), 1, now);
         self.tally.session.robots_fetched += 1;
         let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), after.host_until, after.address_until, now);

@@ -33,7 +33,9 @@ impl Running {
                 continue;
             }
             let Candidate { url, depth, redirects, hop, .. } = candidate;
-            if hop == HopClass::Seed {
+            // Most redirected seeds stay where they are. Widening copies the bounds, as pages that are
+            // being parsed hold the old ones.
+            if hop == HopClass::Seed && self.scope.judge(&url, depth).is_err() {
                 Arc::make_mut(&mut self.scope).add_seed(&url);
             }
             let queued = QueuedUrl {
@@ -71,9 +73,7 @@ impl Running {
                     refuse(seed, reason, error.to_string());
                 }
                 Ok(url) => {
-                    let mut widened = (*self.scope).clone();
-                    widened.add_seed(&url);
-                    if let Err(refusal) = widened.judge(&url, 0) {
+                    if let Err(refusal) = self.scope.judge_seed(&url, 0) {
                         refuse(url.as_str(), refusal.reason, refusal.rule.to_string());
                     } else {
                         let key = url.key();

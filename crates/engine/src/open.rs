@@ -16,7 +16,8 @@ use std::time::Instant;
 use frontier::{Frontier, Restored};
 use model::{CanonicalUrl, Census, Clock, HopClass, HostKey};
 use storage::{
-    Database, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary, recover_segments,
+    Database, HostQueue, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
+    recover_segments,
 };
 use url_cache::{Filter, Generation, Question, SeenStore, SledStore};
 
@@ -45,6 +46,10 @@ pub(crate) struct Opened {
 /// Opens the job, or makes it.
 pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opened, EngineError> {
     let lock = job.lock()?;
+    // Before the first seed is durable: a job that is resumed is resumed as it was started.
+    if !job.config().is_file() {
+        JobDir::replace(&job.config(), config.to_toml()?.as_bytes())?;
+    }
     let mut healed = Vec::new();
 
     let mut summary = Summary::default();
@@ -78,17 +83,19 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opene
         healed.push(format!("{} bytes the journal does not know were cut off the WARC files", recovered.cut_bytes));
     }
 
-    let projection = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
+    let (projection, queues) = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
     let mut frontier = Frontier::new(&config.frontier, summary.next_admission);
-    for queue in projection.tables.host_queues(config.frontier.head) {
-        let queue = queue?;
+    for queue in queues {
         let pages = host_pages.get(&queue.host).copied().unwrap_or_default();
         frontier.restore(Restored { first: queue.head, count: queue.count }, pages, clock.now());
     }
     Ok(Opened { lock, journal, summary, projection, filter, frontier, seeds, healed })
 }
 
-/// The database, holding exactly what the journal says.
+/// A database that holds exactly what the journal says, and the hosts' queues read from it.
+type Checked = (Projection, Vec<HostQueue>);
+
+/// Opens the database, and makes it what the journal says.
 fn open_database(
     job: &JobDir,
     config: &Config,
@@ -96,7 +103,7 @@ fn open_database(
     summary: &Summary,
     end: Position,
     healed: &mut Vec<String>,
-) -> Result<Projection, EngineError> {
+) -> Result<Checked, EngineError> {
     let opened = attempt(|| {
         let opened = Database::open(&job.database(), config.storage.cache_capacity)?;
         if opened.healed {
@@ -114,10 +121,10 @@ fn open_database(
         if opened.checkpoint > end {
             return Ok(Err("it is ahead of the journal".to_owned()));
         }
-        caught_up(job, projection, opened.checkpoint, summary)
+        caught_up(job, config, projection, opened.checkpoint, summary)
     });
     let why = match opened {
-        Ok(Ok(projection)) => return Ok(projection),
+        Ok(Ok(checked)) => return Ok(checked),
         Ok(Err(difference)) => difference,
         Err(error) => error.to_string(),
     };
@@ -130,9 +137,9 @@ fn open_database(
     let opened = Database::open(&job.database(), config.storage.cache_capacity)?;
     let seen = SledStore::open(opened.tables.db())?;
     let projection = Projection { tables: opened.tables, seen };
-    let rebuilt = caught_up(job, projection, Position::START, summary)?
+    let rebuilt = caught_up(job, config, projection, Position::START, summary)?
         .map_err(|detail| EngineError::Unhealable { job: job.root().to_owned(), detail })?;
-    rebuilt.tables.checkpoint(end)?;
+    rebuilt.0.tables.checkpoint(end)?;
     healed.push(format!(
         "the database was rebuilt from the journal ({} URLs in {:.1} s), because {why}",
         summary.admitted.entries,
@@ -144,10 +151,11 @@ fn open_database(
 /// Applies what came after `from`, then counts. `Err` inside says what differs.
 fn caught_up(
     job: &JobDir,
+    config: &Config,
     mut projection: Projection,
     from: Position,
     summary: &Summary,
-) -> Result<Result<Projection, String>, EngineError> {
+) -> Result<Result<Checked, String>, EngineError> {
     let mut batch: Vec<(Position, Record)> = Vec::new();
     for entry in JournalReader::open_at(&job.journal(), from)? {
         batch.push(entry?);
@@ -172,7 +180,9 @@ fn caught_up(
             }));
         }
     }
-    Ok(Ok(projection))
+    // Values are read here too, where one that cannot be read is still healed.
+    let queues = projection.tables.host_queues(config.frontier.head).collect::<Result<_, _>>()?;
+    Ok(Ok((projection, queues)))
 }
 
 /// Sled panics on some damaged pages, at whatever call reads them.

@@ -22,6 +22,10 @@ use crate::error::EngineError;
 use crate::event::{Alarm, Event};
 use crate::settings::SettingsError;
 
+/// Bytes kept of a refused reference. A page may refuse `parser.max_links` of them, and its record
+/// must fit into the journal.
+pub(crate) const MAX_REFERENCE: usize = 4096;
+
 /// A fetched URL on its way to a parse thread.
 pub(crate) struct PageJob {
     pub(crate) url: QueuedUrl,
@@ -180,10 +184,10 @@ impl<'a> Worker<'a> {
         complaints.dedup();
         let depth = finished.url.depth.saturating_add(1);
         for link in links {
-            sort_link(link, depth, scope, finished);
+            self.sort_link(link, depth, scope, finished);
         }
         for refused in refused {
-            finished.refuse(refused.reason, refused.reference, "the reference as it stands on the page", depth);
+            finished.refuse(refused.reason, &refused.reference, "the reference as it stands on the page", depth);
         }
         finished.page = Some(PageFacts {
             title,
@@ -194,6 +198,30 @@ impl<'a> Worker<'a> {
             fields,
             complaints,
         });
+    }
+
+    fn sort_link(&self, link: Link, depth: u16, scope: &Scope, finished: &mut Finished) {
+        let Link { url, key, hop, nofollow } = link;
+        // A meta refresh is a redirect in all but name.
+        let (depth, redirects) = match hop {
+            HopClass::Redirect => (finished.url.depth, finished.url.redirects.saturating_add(1)),
+            HopClass::Navigation | HopClass::Seed => (depth, 0),
+        };
+        let refused = if nofollow {
+            Some((Reason::Nofollow, "rel=nofollow, or the page's robots directives".into()))
+        } else if redirects > self.config.downloader.max_redirects {
+            Some((Reason::TooManyRedirects, self.max_redirects_rule()))
+        } else {
+            scope.judge(&url, depth).err().map(|refusal| (refusal.reason, refusal.rule))
+        };
+        match refused {
+            Some((reason, rule)) => finished.refuse(reason, url.as_str(), &rule, depth),
+            None => finished.candidates.push(Candidate { url, key, depth, redirects, hop }),
+        }
+    }
+
+    fn max_redirects_rule(&self) -> Arc<str> {
+        format!("downloader.max_redirects = {}", self.config.downloader.max_redirects).into()
     }
 
     /// A redirect is an outcome: its target goes the way of every link, at the depth of its source.
@@ -210,63 +238,32 @@ impl<'a> Worker<'a> {
                     UrlError::Malformed(_) => Reason::Malformed,
                     UrlError::Scheme => Reason::UnsupportedScheme,
                 };
-                finished.refuse(reason, clipped(location), "the Location header", depth);
+                finished.refuse(reason, location, "the Location header", depth);
                 return;
             }
         };
-        let limit = self.config.downloader.max_redirects;
-        if redirects > limit {
-            let rule = format!("downloader.max_redirects = {limit}");
-            finished.refuse(Reason::TooManyRedirects, url.as_str().to_owned(), &rule, depth);
+        if redirects > self.config.downloader.max_redirects {
+            finished.refuse(Reason::TooManyRedirects, url.as_str(), &self.max_redirects_rule(), depth);
             return;
         }
-        let (verdict, hop) = if finished.url.hop == HopClass::Seed {
-            let mut widened = scope.clone();
-            widened.add_seed(&url);
-            (widened.judge(&url, depth), HopClass::Seed)
-        } else {
-            (scope.judge(&url, depth), HopClass::Redirect)
+        let (verdict, hop) = match finished.url.hop {
+            HopClass::Seed => (scope.judge_seed(&url, depth), HopClass::Seed),
+            HopClass::Navigation | HopClass::Redirect => (scope.judge(&url, depth), HopClass::Redirect),
         };
         match verdict {
             Ok(()) => {
                 finished.candidates.push(Candidate { key: url.key(), url, depth, redirects, hop });
             }
-            Err(refusal) => finished.refuse(refusal.reason, url.as_str().to_owned(), &refusal.rule, depth),
+            Err(refusal) => finished.refuse(refusal.reason, url.as_str(), &refusal.rule, depth),
         }
     }
 }
 
-fn sort_link(link: Link, depth: u16, scope: &Scope, finished: &mut Finished) {
-    let Link { url, key, hop, nofollow } = link;
-    // A meta refresh is a redirect in all but name.
-    let (depth, redirects) = match hop {
-        HopClass::Redirect => (depth.saturating_sub(1), finished.url.redirects.saturating_add(1)),
-        HopClass::Navigation | HopClass::Seed => (depth, 0),
-    };
-    if nofollow {
-        finished.refuse(
-            Reason::Nofollow,
-            url.as_str().to_owned(),
-            "rel=nofollow, or the page's robots directives",
-            depth,
-        );
-        return;
-    }
-    match scope.judge(&url, depth) {
-        Ok(()) => finished.candidates.push(Candidate { url, key, depth, redirects, hop }),
-        Err(refusal) => finished.refuse(refusal.reason, url.as_str().to_owned(), &refusal.rule, depth),
-    }
-}
-
 impl Finished {
-    fn refuse(&mut self, reason: Reason, reference: String, rule: &str, depth: u16) {
+    fn refuse(&mut self, reason: Reason, reference: &str, rule: &str, depth: u16) {
         let hash = xxh3_128(reference.as_bytes());
+        let reference = reference[..reference.floor_char_boundary(MAX_REFERENCE)].to_owned();
         self.refused
             .push(RefusedCandidate { hash, refused: Refused { reference, reason, rule: rule.to_owned(), depth } });
     }
-}
-
-/// What a stranger wrote, short enough to keep.
-fn clipped(text: &str) -> String {
-    text.chars().take(256).collect()
 }

@@ -217,7 +217,7 @@ impl Running {
         report.seen_test = Some(SeenTest {
             filter: self.config.url_cache.filter,
             counts,
-            filter_items: fill.items,
+            filter_items: report.admitted,
             filter_capacity: fill.capacity,
             filter_fill: fill.ratio,
             predicted_false_positive_rate: fill.predicted_false_positive_rate,

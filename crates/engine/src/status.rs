@@ -74,7 +74,8 @@ pub struct Why {
 /// When there is no job, or its journal cannot be read.
 pub fn why(job: &Path, config: &Config, reference: &str) -> Result<Why, EngineError> {
     let job = existing(job)?;
-    let url = CanonicalUrl::parse(reference).ok();
+    let url = crate::parse_seed(reference).ok();
+    let reference = url.as_ref().map_or(reference, CanonicalUrl::as_str);
     let mut seeds = Vec::new();
     for entry in JournalReader::open(&job.journal())? {
         if let (_, Record::Seeds { admitted, .. }) = entry? {
@@ -94,7 +95,7 @@ pub fn why(job: &Path, config: &Config, reference: &str) -> Result<Why, EngineEr
             .as_ref()
             .and_then(|url| scope.judge(url, 1).err())
             .map(|refusal| format!("{}: {}", refusal.reason, refusal.rule)),
-        url: url.map_or_else(|| reference.to_owned(), |url| url.as_str().to_owned()),
+        url: reference.to_owned(),
         state,
         journal,
     })

@@ -75,6 +75,22 @@ impl Scope {
     /// # Errors
     /// The first rule that refuses it, in the order the crate's page gives.
     pub fn judge(&self, url: &CanonicalUrl, depth: u16) -> Result<(), Refusal> {
+        self.judge_seed(url, depth)?;
+        if !self.area.holds(url) && self.allow_hosts.find(url.host()).is_none() {
+            return Err(Refusal { reason: Reason::OutOfScope, rule: self.area.rule_against(url) });
+        }
+        if !self.include.is_empty() && !self.include.matches(url.as_str()) && !self.seeds.contains(&url.key()) {
+            return Err(Refusal { reason: Reason::NotIncluded, rule: Arc::clone(&self.rules.include) });
+        }
+        Ok(())
+    }
+
+    /// As [`Scope::judge`], for a URL that is to become a seed: only the rules that not even seeds
+    /// are spared.
+    ///
+    /// # Errors
+    /// The first rule that refuses it.
+    pub fn judge_seed(&self, url: &CanonicalUrl, depth: u16) -> Result<(), Refusal> {
         let refuse = |reason, rule: &Arc<str>| Err(Refusal { reason, rule: Arc::clone(rule) });
         let text = url.as_str();
         if text.len() > self.max_url_length {
@@ -88,12 +104,6 @@ impl Scope {
         }
         if let Some(rule) = self.exclude.find(text) {
             return refuse(Reason::Excluded, rule);
-        }
-        if !self.area.holds(url) && self.allow_hosts.find(url.host()).is_none() {
-            return Err(Refusal { reason: Reason::OutOfScope, rule: self.area.rule_against(url) });
-        }
-        if !self.include.is_empty() && !self.include.matches(text) && !self.seeds.contains(&url.key()) {
-            return refuse(Reason::NotIncluded, &self.rules.include);
         }
         Ok(())
     }

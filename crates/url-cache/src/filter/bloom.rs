@@ -14,7 +14,6 @@ pub struct BloomFilter {
     hashes: u32,
     seeds: [u64; 2],
     capacity: u64,
-    items: u64,
     bits_set: u64,
 }
 
@@ -26,7 +25,7 @@ impl BloomFilter {
         let bits = (capacity as f64 * -rate.ln() / (ln2 * ln2)).ceil().max(64.0);
         let hashes = (bits / capacity as f64 * ln2).round().clamp(1.0, 64.0) as u32;
         let words = vec![0; (bits as u64).div_ceil(64) as usize];
-        Self { words, hashes, seeds, capacity, items: 0, bits_set: 0 }
+        Self { words, hashes, seeds, capacity, bits_set: 0 }
     }
 
     /// Whether all positions were set; afterwards they are.
@@ -66,14 +65,12 @@ impl Filter for BloomFilter {
     fn ask_and_mark(&mut self, questions: &[Question<'_>], maybe: &mut [bool]) {
         for (question, maybe) in questions.iter().zip(maybe) {
             *maybe = self.test_and_set(question.key.url_hash());
-            self.items += u64::from(!*maybe);
         }
     }
 
     fn fill(&self) -> Fill {
         let ratio = self.bits_set as f64 / (self.words.len() as f64 * 64.0);
         Fill {
-            items: self.items,
             capacity: self.capacity,
             ratio,
             predicted_false_positive_rate: ratio.powi(self.hashes.cast_signed()),

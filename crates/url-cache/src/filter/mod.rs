@@ -35,8 +35,6 @@ pub struct Nature {
 /// How full a filter is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Fill {
-    /// URLs marked that the filter took for new.
-    pub items: u64,
     /// URLs it was made for; 0 where that has no meaning.
     pub capacity: u64,
     /// Share of its bits or slots in use, 0 to 1.
