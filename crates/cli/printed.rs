@@ -80,13 +80,14 @@ impl Table {
 }
 
 /// Where a crawl stands, in a phrase.
-struct Phrase<'a>(&'a State);
+struct Phrase<'a>(&'a State, u64);
 
 impl Display for Phrase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             State::Running => f.write_str("running"),
-            State::Finished => f.write_str("finished: nothing is left to fetch"),
+            State::Finished if self.1 == 0 => f.write_str("finished: nothing is left to fetch"),
+            State::Finished => write!(f, "finished, but for {} URLs of hosts left alone", thousands(self.1)),
             State::Limit(which) if which == "crawl.max_disk" => {
                 write!(
                     f,
@@ -103,7 +104,7 @@ impl Display for Phrase<'_> {
 /// The report of a crawl, for its end and for `argiope status`.
 pub(crate) fn report(report: &Report) -> String {
     let mut table = Table(String::new());
-    let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(&report.state));
+    let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(&report.state, report.queued));
 
     table.section("Pages");
     let session = &report.session;
@@ -119,6 +120,10 @@ pub(crate) fn report(report: &Report) -> String {
     }
     for (reason, count) in &report.refused_late {
         table.row(&format!("not fetched: {reason}"), thousands(*count), "");
+    }
+    for (reason, parked) in &report.parked {
+        let hosts = format!("of {} hosts, still queued: run the same command to try again", thousands(parked.hosts));
+        table.row(&format!("left: {reason}"), thousands(parked.urls), hosts);
     }
     if session.retries > 0 {
         table.row("attempts repeated", thousands(session.retries), "after failures that may pass");

@@ -47,6 +47,24 @@ fn a_crawl_stopped_at_its_limit_goes_on_by_the_same_command() {
     check_whole(&site, &Allowed { pages_again: 0 }, &last);
 }
 
+/// A host that cannot be fetched from now is no lost page: its URLs wait for a run that can.
+#[test]
+fn what_was_left_alone_is_fetched_by_a_later_run() {
+    for (setting, reason, code) in [
+        ("downloader.allow_private_addresses=false", "private-address", 4),
+        ("frontier.per_host_max_pages=3", "host-page-limit", 0),
+    ] {
+        let site = Site::tiny(23);
+        let left = site.crawl(&[setting]).exits(code);
+        assert!(left.stdout.contains(&format!("left: {reason}")), "{left}");
+        let stopped = report(&site.job());
+        assert!(stopped.queued > 0 && stopped.state == State::Finished, "{left}");
+        assert_eq!(stopped.admitted, stopped.done + stopped.queued);
+        let resumed = site.resume().args(["--allow-private"]).set(&["frontier.per_host_max_pages=0"]);
+        check_whole(&site, &Allowed { pages_again: 0 }, &resumed.exits(0));
+    }
+}
+
 #[test]
 fn other_limits_stop_a_crawl_as_well() {
     for (setting, which) in [

@@ -38,6 +38,9 @@ fn told(why: &Why) -> String {
         let from = refusal.via.as_deref().map_or_else(|| "as a seed".to_owned(), |via| format!("from {via}"));
         let _ = writeln!(text, "  refused {from}: {}, by {}", refusal.reason, refusal.rule);
     }
+    if let Some(parked) = &why.journal.parked {
+        let _ = writeln!(text, "  its host is left for another run: {}, by {}", parked.reason, parked.rule);
+    }
     for (_, done) in &why.journal.ends {
         let end = match done.disposition {
             Disposition::Answered(status) => format!("answered with status {status}"),

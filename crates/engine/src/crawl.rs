@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use downloader::Downloader;
 use frontier::{Fate, Frontier, Lease};
-use model::{Clock, Disposition, FailureKind, FetchOutcome, HopClass, HostKey, QueuedUrl, Rank, Time, Truncation};
+use model::{
+    Clock, Disposition, FailureKind, FetchOutcome, HopClass, HostKey, QueuedUrl, Rank, Reason, Refusal, Time,
+    Truncation,
+};
 use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
 use scope::Scope;
 use storage::{Done, End, JobDir, JournalReader, Record, SegmentWriter, Summary};
@@ -39,6 +42,8 @@ const LOOKUPS: usize = 32;
 const REFILLS: usize = 64;
 /// Refused references remembered, so that one that stands on every page is written down once.
 const RECENT_REFUSALS: usize = 1 << 16;
+/// How long a host is left alone that could not be reached: as long as politeness calls it dead.
+const PARKED_FOR: Duration = Duration::from_hours(24);
 /// How often the figures are published.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -61,12 +66,13 @@ impl Crawl {
     /// When the configuration cannot be used, or the disk is wrong. What was durable stays.
     pub fn run(self) -> Result<Report, EngineError> {
         self.config.check().map_err(crate::settings::SettingsError::from)?;
+        let signals = Signals::listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|source| EngineError::System { what: "an event loop", source })?;
         runtime.block_on(async {
-            let mut running = Running::open(self)?;
+            let mut running = Running::open(self, signals)?;
             let end = running.turn().await;
             running.close(end)
         })
@@ -104,11 +110,10 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    fn open(crawl: Crawl) -> Result<Self, EngineError> {
+    fn open(crawl: Crawl, signals: Signals) -> Result<Self, EngineError> {
         let Crawl { job, config, seeds, watch } = crawl;
         let clock = Clock::start();
         let job = JobDir::new(job);
-        let signals = Signals::listen()?;
         let downloader = Downloader::new(&config.downloader, &config.crawl.user_agent_header(), clock)?;
         let opened = open::open(&job, &config, &clock)?;
         let Opened { lock, journal, summary, projection, filter, frontier, seeds: old_seeds, healed } = opened;
@@ -235,7 +240,10 @@ impl Running {
                 Ok(())
             }
             Event::Due => Ok(()),
-            Event::Tick => self.tick(),
+            Event::Tick => {
+                self.tick();
+                Ok(())
+            }
         }
     }
 
@@ -245,6 +253,7 @@ impl Running {
         while self.fetches.lookups() < LOOKUPS
             && let Some(unresolved) = self.frontier.next_unresolved(now)
         {
+            self.tally.parked.remove(&unresolved.host);
             self.fetches.resolve(unresolved);
         }
         while self.refills < REFILLS
@@ -261,29 +270,45 @@ impl Running {
         let now = self.clock.now();
         while self.stopping.is_none() && self.has_room() {
             let Some(lease) = self.frontier.lease(now) else { return Ok(()) };
+            let place = (lease.host(), lease.url.rank);
+            if !self.attempts.contains_key(&place) && self.frontier.is_full(lease.host()) {
+                let rule = format!("frontier.per_host_max_pages = {}", self.config.frontier.per_host_max_pages);
+                self.park(lease, Reason::HostPageLimit, &rule)?;
+                continue;
+            }
             match self.politeness.permit(&lease.url.url, now) {
-                Permit::Go => {
-                    let again = self.attempts.contains_key(&(lease.host(), lease.url.rank));
-                    if !again && self.frontier.count_page(&lease) {
-                        self.host_limit_reached(lease)?;
-                    } else {
-                        self.fetches.fetch_page(lease);
-                    }
-                }
+                Permit::Go => self.fetches.fetch_page(lease),
                 Permit::RobotsFirst => self.fetches.fetch_robots(lease),
                 Permit::NotBefore(time) => {
                     let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), time, now, now);
                 }
-                Permit::Refused(refusal) => {
-                    let attempts = self.attempts.remove(&(lease.host(), lease.url.rank)).unwrap_or_default();
-                    if let Some(url) = self.release_finished(lease, now, now, now) {
-                        let note = refusal.rule.to_string();
-                        self.end_unfetched(url, attempts, Disposition::Refused(refusal.reason), note)?;
+                // This concerns the URL; every other refusal concerns its host.
+                Permit::Refused(Refusal { reason: Reason::RobotsDisallowed, rule }) => {
+                    let attempts = self.attempts.remove(&place).unwrap_or_default();
+                    if let Some(url) = self.frontier.release(lease, Fate::Finished, now, now, now) {
+                        let disposition = Disposition::Refused(Reason::RobotsDisallowed);
+                        self.end_unfetched(url, attempts, disposition, rule.to_string())?;
                     }
                 }
+                Permit::Refused(refusal) => self.park(lease, refusal.reason, &refusal.rule)?,
             }
         }
         Ok(())
+    }
+
+    /// Leaves a host alone for the rest of this run. Its URLs are not lost: they stay queued, and the
+    /// next run tries them again, with the network back or the configuration changed.
+    fn park(&mut self, lease: Lease, reason: Reason, rule: &str) -> Result<(), EngineError> {
+        let now = self.clock.now();
+        let (host, url) = (lease.host(), lease.url.url.clone());
+        if lease.url.hop == HopClass::Seed {
+            self.tally.warn(format!("the seed {url} was not fetched: {reason} ({rule})"));
+        }
+        tracing::info!(host = url.origin(), %reason, rule, "parked");
+        self.frontier.park(lease, now + PARKED_FOR, now);
+        self.tally.parked.insert(host, reason);
+        let record = Record::HostParked { at: now, origin: url.origin(), reason, rule: rule.to_owned() };
+        self.record(record, None, 0)
     }
 
     /// A full pipeline stops leasing; nothing ever waits in front of a full queue.
@@ -296,22 +321,6 @@ impl Running {
             && self.pipeline_bytes < PIPELINE_BYTES
             && self.url_cache.pending() < MAX_PENDING
             && (limit == 0 || self.tally.session.pages + (fetching as u64) < limit)
-    }
-
-    fn host_limit_reached(&mut self, lease: Lease) -> Result<(), EngineError> {
-        let now = self.clock.now();
-        let limit = self.config.frontier.per_host_max_pages;
-        match self.release_finished(lease, now, now, now) {
-            None => Ok(()),
-            Some(url) => {
-                let note = format!("frontier.per_host_max_pages = {limit}");
-                self.end_unfetched(url, 0, Disposition::Refused(model::Reason::HostPageLimit), note)
-            }
-        }
-    }
-
-    fn release_finished(&mut self, lease: Lease, host: Time, address: Time, now: Time) -> Option<QueuedUrl> {
-        self.frontier.release(lease, Fate::Finished, host, address, now)
     }
 
     fn page_fetched(&mut self, lease: Lease, outcome: FetchOutcome) -> Result<(), EngineError> {
@@ -337,14 +346,16 @@ impl Running {
             self.writer.send(Write::Attempt(Box::new(attempted(&lease.url, attempts, &outcome, now))))?;
             let fate = Fate::Back(not_before);
             let _ = self.frontier.release(lease, fate, after.host_until, after.address_until, now);
+            self.find_again(place.0, &outcome);
             return Ok(());
         }
         self.attempts.remove(&place);
-        let Some(url) = self.release_finished(lease, after.host_until, after.address_until, now) else {
+        let Some(url) = self.frontier.release(lease, Fate::Finished, after.host_until, after.address_until, now) else {
             return Ok(());
         };
         match outcome {
             FetchOutcome::Answered(exchange) => {
+                self.frontier.count_page(place.0);
                 self.tally.session.pages += 1;
                 self.tally.session.body_bytes += exchange.body.len() as u64;
                 self.pipeline_bytes += exchange.body.len() as u64;
@@ -380,6 +391,15 @@ impl Running {
         let after = self.politeness.fetched(host, duration, FetchSummary::from(outcome), 1, now);
         self.tally.session.robots_fetched += 1;
         let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), after.host_until, after.address_until, now);
+        self.find_again(host, outcome);
+    }
+
+    /// A host whose name led nowhere is looked up again, so that it shares the lease of the address it
+    /// may have by then.
+    fn find_again(&mut self, host: HostKey, outcome: &FetchOutcome) {
+        if let FetchOutcome::Failed { kind: FailureKind::DnsFailed | FailureKind::DnsNotFound, .. } = outcome {
+            self.frontier.resolve_again(host);
+        }
     }
 
     fn host_resolved(&mut self, host: HostKey, resolution: crate::fetches::Resolution) {
@@ -447,7 +467,9 @@ impl Running {
         let wait = if self.stopping.is_some() || !self.has_room() {
             far
         } else {
-            self.frontier.next_due().map_or(far, |due| due.since(self.clock.now()).min(far))
+            let lookups = self.frontier.next_unresolved_due().filter(|_| self.fetches.lookups() < LOOKUPS);
+            let due = self.frontier.next_due().into_iter().chain(lookups).min();
+            due.map_or(far, |due| due.since(self.clock.now()).min(far))
         };
         Instant::now() + wait
     }
@@ -473,15 +495,15 @@ impl Running {
         }
     }
 
-    fn tick(&mut self) -> Result<(), EngineError> {
+    fn tick(&mut self) {
         let now = self.clock.now();
-        while let Some(host) = self.frontier.evict(now) {
+        for host in self.frontier.evict(now) {
             self.politeness.forget(host);
         }
         if let Some(which) = self.limit_reached(now) {
             self.stop(End::Limit { which: which.to_owned() });
         }
-        self.publish(State::Running)
+        self.publish(State::Running);
     }
 
     fn limit_reached(&self, now: Time) -> Option<&'static str> {
@@ -499,21 +521,31 @@ impl Running {
     }
 
     /// Tells the figures to whoever watches, and to `argiope status`.
-    fn publish(&mut self, state: State) -> Result<(), EngineError> {
+    fn publish(&mut self, state: State) {
         let report = self.report(state);
-        report.write_passing(&self.job.status())?;
+        if let Err(error) = report.write_passing(&self.job.status()) {
+            // Nobody's crawl ends for want of these figures; if the disk is full, the journal will say so.
+            tracing::warn!(%error, "the figures of the moment could not be written");
+        }
         (self.watch)(&report);
-        Ok(())
     }
 
     /// Makes everything durable, writes what is derived from the journal, and says how it ended.
     fn close(mut self, end: Result<End, EngineError>) -> Result<Report, EngineError> {
+        if end.is_err() {
+            // For `argiope status`, as far as the disk still takes it.
+            let _ = self.record(Record::SessionEnded { at: self.clock.now(), end: End::Failed }, None, 0);
+        }
         let recorded = end.and_then(|end| {
             self.balance()?;
             self.record(Record::SessionEnded { at: self.clock.now(), end: end.clone() }, None, 0)?;
             Ok(end)
         });
-        // The threads finish what they have. The queue of events has room for all they may say.
+        // The threads finish what they have. After an orderly end the queue of events has room for all
+        // they may say; after an error nobody listens.
+        if recorded.is_err() {
+            self.events.close();
+        }
         let (pages, writer, tables) = (self.pages.stop(), self.writer.stop(), self.tables.join());
         // A thread that failed knows the cause; those behind it, and the loop, only saw that it was gone.
         tables.and(writer).and(pages)?;

@@ -11,6 +11,9 @@ use crate::crawl::Running;
 use crate::error::EngineError;
 use crate::pages::{Candidate, RefusedCandidate};
 
+/// Bytes of seeds that make one record.
+const SEEDS_BYTES: usize = 4 << 20;
+
 impl Running {
     /// Asks which of the URLs are new, as one batch, and queues those. Returns them as the journal
     /// keeps them, and how many were seen before.
@@ -55,9 +58,22 @@ impl Running {
     /// Offers the user's seeds. They become durable with the first group, before anything that
     /// follows from them.
     pub(crate) fn offer_seeds(&mut self, seeds: &[String]) -> Result<(), EngineError> {
-        if seeds.is_empty() {
-            return Ok(());
+        // A record of the journal holds 64 MiB, and a list of seeds may be longer.
+        let mut rest = seeds;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = rest.iter().take_while(|seed| {
+                bytes += seed.len();
+                bytes <= SEEDS_BYTES
+            });
+            let (chunk, others) = rest.split_at(fits.count().max(1));
+            self.offer_seed_chunk(chunk)?;
+            rest = others;
         }
+        Ok(())
+    }
+
+    fn offer_seed_chunk(&mut self, seeds: &[String]) -> Result<(), EngineError> {
         let mut candidates = Vec::new();
         let mut refused = Vec::new();
         let mut refuse = |reference: &str, reason: Reason, rule: String| {

@@ -41,6 +41,6 @@ pub use crate::config::{Config, CrawlConfig, PRODUCT_TOKEN};
 pub use crate::crawl::Crawl;
 pub use crate::error::EngineError;
 pub use crate::intake::parse_seed;
-pub use crate::report::{Report, SeenTest, Session, State};
+pub use crate::report::{Parked, Report, SeenTest, Session, State};
 pub use crate::settings::{Effective, Settings, SettingsError};
 pub use crate::status::{UrlState, Why, status, why};

@@ -9,12 +9,11 @@
 //!
 //! Each step can be killed at any point and repeated.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use frontier::{Frontier, Restored};
-use model::{CanonicalUrl, Census, Clock, HopClass, HostKey};
+use model::{CanonicalUrl, Census, Clock, HopClass};
 use storage::{
     Database, HostQueue, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
     recover_segments,
@@ -27,6 +26,9 @@ use crate::tables::Projection;
 
 /// Records applied to the tables at once when they catch up: enough to sort well.
 const CATCH_UP: usize = 20_000;
+
+/// The same in bytes of the journal, for pages with many links.
+const CATCH_UP_BYTES: u64 = 16 << 20;
 
 /// An opened job.
 pub(crate) struct Opened {
@@ -55,22 +57,18 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opene
     let mut summary = Summary::default();
     let mut filter = config.url_cache.build_filter(Generation::of_visit(0));
     let mut seeds = Vec::new();
-    let mut host_pages: HashMap<HostKey, u64> = HashMap::new();
-    let counts_pages = config.frontier.per_host_max_pages > 0;
+    let mut frontier = Frontier::new(&config.frontier);
     let (journal, torn) = Journal::open(&job.journal(), |position, record| {
         summary.add(position, &record);
         for admitted in record.admitted().0 {
             let question = Question { key: admitted.url.key(), url: admitted.url.as_str() };
             filter.ask_and_mark(&[question], &mut [false]);
-            if admitted.hop == HopClass::Seed {
-                seeds.push(admitted.url.clone());
-            }
         }
+        seeds.extend(seeds_of(&record).cloned());
         if let Record::Done(done) = &record
-            && counts_pages
             && done.fetch.is_some()
         {
-            *host_pages.entry(done.url.url.host_key()).or_default() += 1;
+            frontier.count_page(done.url.url.host_key());
         }
         Ok(())
     })?;
@@ -84,12 +82,16 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opene
     }
 
     let (projection, queues) = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
-    let mut frontier = Frontier::new(&config.frontier, summary.next_admission);
+    frontier.resume_admissions(summary.next_admission);
     for queue in queues {
-        let pages = host_pages.get(&queue.host).copied().unwrap_or_default();
-        frontier.restore(Restored { first: queue.head, count: queue.count }, pages, clock.now());
+        frontier.restore(Restored { first: queue.head, count: queue.count }, clock.now());
     }
     Ok(Opened { lock, journal, summary, projection, filter, frontier, seeds, healed })
+}
+
+/// The seeds a record admits: the user's, and what a redirected one led to.
+pub(crate) fn seeds_of(record: &Record) -> impl Iterator<Item = &CanonicalUrl> {
+    record.admitted().0.iter().filter(|admitted| admitted.hop == HopClass::Seed).map(|admitted| &admitted.url)
 }
 
 /// A database that holds exactly what the journal says, and the hosts' queues read from it.
@@ -158,11 +160,13 @@ fn caught_up(
 ) -> Result<Result<Checked, String>, EngineError> {
     let mut batch: Vec<(Position, Record)> = Vec::new();
     for entry in JournalReader::open_at(&job.journal(), from)? {
-        batch.push(entry?);
-        if batch.len() >= CATCH_UP {
+        let (position, record) = entry?;
+        let bytes = batch.first().map_or(0, |(first, _)| position.get() - first.get());
+        if batch.len() >= CATCH_UP || bytes >= CATCH_UP_BYTES {
             projection.apply(&batch)?;
             batch.clear();
         }
+        batch.push((position, record));
     }
     projection.apply(&batch)?;
     let trees = [

@@ -1,10 +1,9 @@
 //! What a crawl says of itself: while it runs, in `status.json`, and at its end, in `report.json`.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
-use model::{Complaint, FailureKind, Reason, Time};
+use model::{Complaint, FailureKind, HostKey, Reason, Time};
 use serde::{Deserialize, Serialize};
 use storage::{End, JobDir, Summary};
 use url_cache::{Counts, FilterKind};
@@ -109,6 +108,8 @@ pub struct Report {
     pub refused: BTreeMap<Reason, u64>,
     /// URLs refused after they were queued, by reason.
     pub refused_late: BTreeMap<Reason, u64>,
+    /// Hosts left alone in the last session, whose URLs are still queued, by reason.
+    pub parked: BTreeMap<Reason, Parked>,
     /// What was odd about pages.
     pub complaints: BTreeMap<Complaint, u64>,
     /// Exchanges kept in WARC files.
@@ -123,6 +124,15 @@ pub struct Report {
     pub healed: Vec<String>,
     /// What a person should know.
     pub warnings: Vec<String>,
+}
+
+/// Hosts left alone for the rest of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    /// How many.
+    pub hosts: u64,
+    /// Their queued URLs.
+    pub urls: u64,
 }
 
 /// What one session did.
@@ -153,6 +163,8 @@ pub(crate) struct Tally {
     pub(crate) earlier_bytes: u64,
     started: Time,
     window: VecDeque<(Time, u64)>,
+    /// Hosts left alone for the rest of the session, and why. As many as the frontier holds.
+    pub(crate) parked: HashMap<HostKey, Reason>,
     healed: Vec<String>,
     warnings: Vec<String>,
 }
@@ -165,6 +177,7 @@ impl Tally {
             earlier_bytes: earlier.body_bytes,
             started: now,
             window: VecDeque::new(),
+            parked: HashMap::new(),
             healed,
             warnings: Vec::new(),
         }
@@ -214,6 +227,11 @@ impl Running {
         report.queued = frontier.queued;
         report.leased = frontier.leased;
         report.hosts = Some(frontier.hosts);
+        for (host, reason) in &self.tally.parked {
+            let parked = report.parked.entry(*reason).or_default();
+            parked.hosts += 1;
+            parked.urls += self.frontier.queued_of(*host);
+        }
         report.seen_test = Some(SeenTest {
             filter: self.config.url_cache.filter,
             counts,
@@ -281,6 +299,7 @@ impl Report {
             failed: summary.failed.clone(),
             refused: summary.refused.clone(),
             refused_late: summary.refused_late.clone(),
+            parked: BTreeMap::new(),
             complaints: summary.complaints.clone(),
             captures: summary.captures,
             capture_bytes: summary.capture_bytes,

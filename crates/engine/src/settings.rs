@@ -96,8 +96,14 @@ impl Settings {
             Some(value) => check(&value).or_else(|message| check(&as_text).map_err(|_| message)),
             None => check(&as_text),
         };
-        self.merge(table.map_err(invalid)?, "--set");
-        Ok(())
+        table.map_err(invalid).map(|table| {
+            // Tables below a section are values, but one entry of them is set beside the others.
+            if let Some(value) = at_path(&table, key) {
+                insert_path(&mut self.table, key, value.clone());
+                let named: Vec<&str> = key.splitn(3, '.').take(2).collect();
+                self.origins.insert(named.join("."), "--set".to_owned());
+            }
+        })
     }
 
     /// The configuration these layers make over the defaults.
@@ -165,6 +171,13 @@ fn flatten(prefix: &str, value: &Value, values: &mut BTreeMap<String, Value>) {
         value => {
             values.insert(prefix.to_owned(), value.clone());
         }
+    }
+}
+
+fn at_path<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    match path.split_once('.') {
+        None => table.get(path),
+        Some((section, rest)) => at_path(table.get(section)?.as_table()?, rest),
     }
 }
 
@@ -250,6 +263,9 @@ mod tests {
         assert_eq!(config.crawl.max_pages, 2);
         assert_eq!(config.crawl.contact, "7");
         assert_eq!(config.politeness.min_delay.to_string(), "250ms");
+        settings.add_assignment("parser.fields.a=h1").unwrap();
+        settings.add_assignment("parser.fields.b=h2").unwrap();
+        assert_eq!(settings.config().unwrap().parser.fields.len(), 2);
         let effective = settings.effective().unwrap();
         let origin = |key: &str| effective.iter().find(|entry| entry.key == key).unwrap().origin.as_str();
         assert_eq!(origin("crawl.max_pages"), "two.toml");

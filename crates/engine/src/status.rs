@@ -7,7 +7,7 @@ use std::path::Path;
 use model::CanonicalUrl;
 use scope::Scope;
 use serde::Serialize;
-use storage::{Explanation, JobDir, JournalReader, Record, Summary};
+use storage::{Explanation, JobDir, JournalReader, Summary};
 
 use crate::config::Config;
 use crate::error::EngineError;
@@ -36,6 +36,7 @@ pub fn status(job: &Path) -> Result<Report, EngineError> {
     if let Some(last) = last {
         report.session = last.session;
         report.seen_test = last.seen_test;
+        report.parked = last.parked;
         report.warnings = last.warnings;
     }
     Ok(report)
@@ -78,9 +79,7 @@ pub fn why(job: &Path, config: &Config, reference: &str) -> Result<Why, EngineEr
     let reference = url.as_ref().map_or(reference, CanonicalUrl::as_str);
     let mut seeds = Vec::new();
     for entry in JournalReader::open(&job.journal())? {
-        if let (_, Record::Seeds { admitted, .. }) = entry? {
-            seeds.extend(admitted.into_iter().map(|seed| seed.url));
-        }
+        seeds.extend(crate::open::seeds_of(&entry?.1).cloned());
     }
     let scope = Scope::new(&config.scope, &seeds).map_err(crate::settings::SettingsError::from)?;
     let journal = storage::explain(JournalReader::open(&job.journal())?, reference)?;

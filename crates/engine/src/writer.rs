@@ -179,8 +179,8 @@ impl Worker {
         }
         let mut applied: Vec<(Position, Record)> = Vec::with_capacity(self.group.len());
         let mut durable = Vec::with_capacity(self.group.len());
-        for (record, weight) in self.group.drain(..) {
-            let position = self.files.journal.append(&record)?;
+        for (mut record, weight) in self.group.drain(..) {
+            let position = append(&mut self.files.journal, &mut record)?;
             if let Record::Done(done) = &*record {
                 let capture = done.fetch.as_ref().and_then(|fetch| fetch.capture.as_ref());
                 let capture_bytes = capture.map(|capture| capture.end - capture.offset);
@@ -206,5 +206,17 @@ impl Worker {
 
     fn finish(self) -> Result<(), EngineError> {
         Ok(self.files.segments.map_or(Ok(()), SegmentWriter::finish)?)
+    }
+}
+
+/// What strangers write may not stop a job: a page whose record is too large loses what can be missed.
+fn append(journal: &mut Journal, record: &mut Record) -> Result<Position, StorageError> {
+    match (journal.append(record), record) {
+        (Err(StorageError::RecordTooLarge { bytes }), Record::Done(done)) => {
+            tracing::warn!(url = %done.url.url, bytes, "a page's record is too large; its fields are left out");
+            done.shrink();
+            journal.append(&Record::Done(done.clone()))
+        }
+        (appended, _) => appended,
     }
 }

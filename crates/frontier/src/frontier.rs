@@ -97,8 +97,6 @@ pub struct Counts {
     pub leased: u64,
     /// Hosts with something queued or leased.
     pub hosts: u64,
-    /// Queued URLs held in memory.
-    pub in_memory: u64,
 }
 
 #[derive(Debug)]
@@ -111,8 +109,6 @@ struct Host {
     until: Time,
     /// URLs leased and not yet durable.
     out: u64,
-    /// Pages fetched or being fetched.
-    pages: u64,
 }
 
 /// Where a host is.
@@ -126,6 +122,8 @@ enum Place {
     Leased(Slot),
     /// Nothing to lease: no URL, or none in memory. The time says since when.
     Idle(Slot, Time),
+    /// Left alone; in `unresolved` under the time at which it is looked up again.
+    Parked,
 }
 
 /// Every queued URL, and who may be asked when. See the crate's page for its invariants.
@@ -139,13 +137,17 @@ pub struct Frontier {
     refill_due: Vec<HostKey>,
     idle: BTreeSet<(Time, HostKey)>,
     out: HashSet<(HostKey, Rank)>,
+    /// Pages by host, while there is a limit on them: kept as long as the job, as the limit is.
+    pages: HashMap<HostKey, u64>,
     admissions: u64,
     queued: u64,
+    /// Of these, URLs of parked hosts.
+    parked: u64,
 }
 
 impl Frontier {
-    /// An empty frontier; `admissions` is the number of URLs the job has ever admitted.
-    pub fn new(config: &FrontierConfig, admissions: u64) -> Self {
+    /// An empty frontier.
+    pub fn new(config: &FrontierConfig) -> Self {
         Self {
             config: config.clone(),
             hosts: HashMap::new(),
@@ -154,18 +156,25 @@ impl Frontier {
             refill_due: Vec::new(),
             idle: BTreeSet::new(),
             out: HashSet::new(),
-            admissions,
+            pages: HashMap::new(),
+            admissions: 0,
             queued: 0,
+            parked: 0,
         }
     }
 
-    /// Takes over a host's queue as the table has it. `pages` is how many of its pages were fetched.
-    pub fn restore(&mut self, restored: Restored, pages: u64, now: Time) {
+    /// The job has admitted so many URLs before.
+    pub fn resume_admissions(&mut self, admissions: u64) {
+        self.admissions = admissions;
+    }
+
+    /// Takes over a host's queue as the table has it.
+    pub fn restore(&mut self, restored: Restored, now: Time) {
         let Some(first) = restored.first.first() else { return };
         let (host, url) = (first.url.host_key(), first.url.clone());
         self.queued += restored.count;
         let queue = HostQueue::restored(restored.first, restored.count);
-        self.hosts.insert(host, Host { url, queue, place: Place::Unresolved, until: Time::ZERO, out: 0, pages });
+        self.hosts.insert(host, Host { url, queue, place: Place::Unresolved, until: Time::ZERO, out: 0 });
         self.unresolved.insert((now, host));
     }
 
@@ -186,10 +195,10 @@ impl Frontier {
                 place: Place::Unresolved,
                 until: Time::ZERO,
                 out: 0,
-                pages: 0,
             }
         });
         host.queue.push(url.clone(), self.config.head);
+        self.parked += u64::from(host.place == Place::Parked);
         self.settle(key, now);
         url
     }
@@ -199,7 +208,12 @@ impl Frontier {
     pub fn next_unresolved(&mut self, now: Time) -> Option<Unresolved> {
         let (_, host) = *self.unresolved.first().filter(|(time, _)| *time <= now)?;
         self.unresolved.pop_first();
-        self.hosts.get(&host).map(|state| Unresolved { host, url: state.url.clone() })
+        let state = self.hosts.get_mut(&host)?;
+        if state.place == Place::Parked {
+            state.place = Place::Unresolved;
+            self.parked -= state.queue.len();
+        }
+        Some(Unresolved { host, url: state.url.clone() })
     }
 
     /// The host is at this address, with whose other hosts it shares one lease; `None` when it
@@ -238,15 +252,17 @@ impl Frontier {
         }
     }
 
-    /// Whether the host has had as many pages as it may have; if not, this one is counted.
-    pub fn count_page(&mut self, lease: &Lease) -> bool {
+    /// Whether the host has had as many pages as it may have.
+    pub fn is_full(&self, host: HostKey) -> bool {
         let limit = self.config.per_host_max_pages;
-        let Some(state) = self.hosts.get_mut(&lease.host) else { return false };
-        if limit > 0 && state.pages >= limit {
-            return true;
+        limit > 0 && self.pages.get(&host).is_some_and(|pages| *pages >= limit)
+    }
+
+    /// A page of the host is fetched, or was in an earlier session.
+    pub fn count_page(&mut self, host: HostKey) {
+        if self.config.per_host_max_pages > 0 {
+            *self.pages.entry(host).or_default() += 1;
         }
-        state.pages += 1;
-        false
     }
 
     /// The lease is over: the host may be asked again from `host_until`, its address from
@@ -277,6 +293,45 @@ impl Frontier {
         };
         self.settle(host, now);
         finished
+    }
+
+    /// The lease is over, and its host is left alone until this time: the URL goes back, and no other
+    /// of the host is leased. When all that is queued belongs to such hosts, the crawl is over; the
+    /// URLs stay queued for another run.
+    pub fn park(&mut self, lease: Lease, until: Time, now: Time) {
+        let host = lease.host;
+        // To be leased at once, if it were not parked.
+        let _ = self.release(lease, Fate::Back(Time::ZERO), now, now, now);
+        self.unplace(host);
+        if let Some(state) = self.hosts.get_mut(&host) {
+            state.place = Place::Parked;
+            self.parked += state.queue.len();
+            self.unresolved.insert((until, host));
+        }
+    }
+
+    /// The host's address is to be looked up again before anything of it is leased: it could not be
+    /// found. The host must not be leased.
+    pub fn resolve_again(&mut self, host: HostKey) {
+        self.unplace(host);
+        if let Some(state) = self.hosts.get_mut(&host) {
+            state.place = Place::Unresolved;
+            self.unresolved.insert((state.until, host));
+        }
+    }
+
+    /// Takes a host that is benched or idle from there.
+    fn unplace(&mut self, host: HostKey) {
+        match self.hosts.get(&host).map(|state| state.place) {
+            Some(Place::Benched(slot, time)) => self.workbench.remove(slot, host, time),
+            Some(Place::Idle(_, since)) => _ = self.idle.remove(&(since, host)),
+            Some(Place::Unresolved | Place::Leased(_) | Place::Parked) | None => {}
+        }
+    }
+
+    /// URLs the host has queued.
+    pub fn queued_of(&self, host: HostKey) -> u64 {
+        self.hosts.get(&host).map_or(0, |state| state.queue.len())
     }
 
     /// The URL's outcome is durable.
@@ -320,16 +375,19 @@ impl Frontier {
         Ok(())
     }
 
-    /// When there will be something to do: a lease, or a host to look up. `None` when that depends
-    /// on what the caller brings.
+    /// When the next lease can be given. `None` when that depends on what the caller brings.
     pub fn next_due(&self) -> Option<Time> {
-        let unresolved = self.unresolved.first().map(|(time, _)| *time);
-        self.workbench.next_due().into_iter().chain(unresolved).min()
+        self.workbench.next_due()
     }
 
-    /// Nothing is queued and nothing is leased: the crawl is over.
+    /// When the next host is to be looked up.
+    pub fn next_unresolved_due(&self) -> Option<Time> {
+        self.unresolved.first().map(|(time, _)| *time)
+    }
+
+    /// Nothing is leased, and nothing is queued but URLs of parked hosts: the crawl is over.
     pub fn is_finished(&self) -> bool {
-        self.queued == 0 && self.out.is_empty()
+        self.queued == self.parked && self.out.is_empty()
     }
 
     /// How much it holds.
@@ -338,7 +396,6 @@ impl Frontier {
             queued: self.queued,
             leased: self.out.len() as u64,
             hosts: (self.hosts.len() - self.idle_without_work()) as u64,
-            in_memory: self.hosts.values().map(|host| host.queue.in_memory() as u64).sum(),
         }
     }
 
@@ -352,30 +409,31 @@ impl Frontier {
         self.admissions
     }
 
-    /// The next host to forget, if one is due: the caller forgets what it knows of it too.
-    pub fn evict(&mut self, now: Time) -> Option<HostKey> {
-        loop {
-            let (since, host) = *self.idle.first()?;
-            if now.since(since) < IDLE_FOR && self.idle.len() <= MAX_IDLE {
-                return None;
-            }
+    /// Forgets the hosts that are due, and says which: the caller forgets what it knows of them too.
+    pub fn evict(&mut self, now: Time) -> Vec<HostKey> {
+        let mut evicted = Vec::new();
+        let mut kept = Vec::new();
+        while let Some((since, host)) = self.idle.first().copied()
+            && (now.since(since) >= IDLE_FOR || self.idle.len() + kept.len() > MAX_IDLE)
+        {
             self.idle.pop_first();
-            let state = self.hosts.get(&host)?;
-            let busy = state.queue.len() > 0 || state.out > 0 || state.until > now;
-            if !busy && matches!(state.place, Place::Idle(..)) {
+            let Some(state) = self.hosts.get_mut(&host) else { continue };
+            if state.queue.len() > 0 || state.out > 0 || state.until > now {
+                // It waits for a refill, or its pace must be kept: it is idle from now on.
+                if let Place::Idle(slot, _) = state.place {
+                    state.place = Place::Idle(slot, now);
+                    kept.push((now, host));
+                }
+            } else {
                 self.hosts.remove(&host);
-                self.workbench.sweep(now);
-                return Some(host);
-            }
-            // It waits for a refill, or its pace must be kept: it is idle from now on.
-            if let Some(Host { place: Place::Idle(_, time), .. }) = self.hosts.get_mut(&host) {
-                *time = now;
-                self.idle.insert((now, host));
-            }
-            if self.idle.first().is_some_and(|(since, _)| *since == now) {
-                return None;
+                evicted.push(host);
             }
         }
+        self.idle.extend(kept);
+        if !evicted.is_empty() {
+            self.workbench.sweep(now);
+        }
+        evicted
     }
 
     fn idle_without_work(&self) -> usize {

@@ -39,11 +39,6 @@ impl HostQueue {
         (self.head.len() + self.deferred.len()) as u64 + self.spilled
     }
 
-    /// Queued URLs in memory.
-    pub(crate) fn in_memory(&self) -> usize {
-        self.head.len() + self.deferred.len()
-    }
-
     pub(crate) fn push(&mut self, url: QueuedUrl, max_head: usize) {
         if !self.refilling && self.cursor.is_some_and(|cursor| url.rank > cursor) {
             self.spilled += 1;

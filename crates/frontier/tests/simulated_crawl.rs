@@ -63,16 +63,17 @@ struct Simulation {
     leased: HashSet<CanonicalUrl>,
     done: HashSet<CanonicalUrl>,
     leases: Vec<(Lease, IpAddr)>,
+    /// Finished, and not durable yet.
+    finished: VecDeque<(HostKey, Rank)>,
     host_free: HashMap<HostKey, Time>,
     address_free: HashMap<IpAddr, Time>,
-    last_order: HashMap<HostKey, Rank>,
 }
 
 impl Simulation {
     fn new(plan: Plan) -> Self {
         let config = FrontierConfig { head: plan.head, ..FrontierConfig::default() };
         Self {
-            frontier: Frontier::new(&config, 0),
+            frontier: Frontier::new(&config),
             plan,
             now: Time::from_micros(1_000_000),
             table: BTreeMap::new(),
@@ -81,9 +82,9 @@ impl Simulation {
             leased: HashSet::new(),
             done: HashSet::new(),
             leases: Vec::new(),
+            finished: VecDeque::new(),
             host_free: HashMap::new(),
             address_free: HashMap::new(),
-            last_order: HashMap::new(),
         }
     }
 
@@ -164,9 +165,15 @@ impl Simulation {
             assert!(!retry);
             self.done.insert(url.url.clone());
             self.admit(usize::from(choice) % 6);
-            // Durable at once here; the table learns of it later.
-            self.writes.push_back(Write::Done(host, url.rank));
-            self.frontier.done(host, url.rank);
+            self.finished.push_back((host, url.rank));
+        }
+    }
+
+    /// Outcomes become durable; the table learns of them later.
+    fn sync(&mut self, count: usize) {
+        for (host, rank) in self.finished.drain(..count.min(self.finished.len())) {
+            self.writes.push_back(Write::Done(host, rank));
+            self.frontier.done(host, rank);
         }
     }
 
@@ -182,15 +189,25 @@ impl Simulation {
 
     /// The process is killed: leases and memory are gone, the journal has brought the table up to date.
     fn restart(&mut self) {
+        // What was not durable is fetched again.
+        for (host, rank) in self.finished.drain(..) {
+            let lost = self.table.get(&(host, rank)).or_else(|| {
+                self.writes.iter().find_map(|write| match write {
+                    Write::Admitted(url) if url.url.host_key() == host && url.rank == rank => Some(url),
+                    _ => None,
+                })
+            });
+            self.done.remove(&lost.expect("a finished URL was admitted").url);
+        }
         self.writes.retain(|write| !matches!(write, Write::Refill(_)));
         self.write(usize::MAX);
         self.leases.clear();
         self.leased.clear();
         self.host_free.clear();
         self.address_free.clear();
-        self.last_order.clear();
         let config = FrontierConfig { head: self.plan.head, ..FrontierConfig::default() };
-        let mut frontier = Frontier::new(&config, self.offered as u64);
+        let mut frontier = Frontier::new(&config);
+        frontier.resume_admissions(self.offered as u64);
         let mut hosts: BTreeMap<HostKey, Vec<QueuedUrl>> = BTreeMap::new();
         for ((host, _), url) in &self.table {
             hosts.entry(*host).or_default().push(url.clone());
@@ -198,7 +215,7 @@ impl Simulation {
         for mut urls in hosts.into_values() {
             let count = urls.len() as u64;
             urls.truncate(self.plan.head);
-            frontier.restore(Restored { first: urls, count }, 0, self.now);
+            frontier.restore(Restored { first: urls, count }, self.now);
         }
         self.frontier = frontier;
     }
@@ -214,6 +231,7 @@ impl Simulation {
             match choice % 5 {
                 0 => self.admit(usize::from(choice / 5) % 20),
                 1 => self.write(usize::from(choice / 5) % 8),
+                2 if choice.is_multiple_of(2) => self.sync(usize::from(choice / 10) % 5),
                 2 => self.release(*choice),
                 3 => self.now = self.now + Duration::from_micros(u64::from(*choice)),
                 _ => self.lease(),
@@ -227,6 +245,7 @@ impl Simulation {
             assert!(turns < 100_000, "the crawl does not end: {:?}", self.frontier.counts());
             self.housekeeping();
             self.write(3);
+            self.sync(1);
             self.lease();
             self.release(1);
             if self.leases.is_empty()
@@ -235,6 +254,7 @@ impl Simulation {
                 self.now = self.now.max(due);
             }
         }
+        self.sync(usize::MAX);
         self.write(usize::MAX);
         assert!(self.table.is_empty());
         assert_eq!(self.done.len(), self.offered);
@@ -259,7 +279,7 @@ fn url(text: &str, depth: u16) -> QueuedUrl {
 
 #[test]
 fn breadth_first_within_a_host() {
-    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() }, 0);
+    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
     let mut table: Vec<QueuedUrl> = Vec::new();
     for (number, depth) in [3, 1, 2, 1, 3, 0, 2, 5, 0].into_iter().enumerate() {
@@ -285,7 +305,7 @@ fn breadth_first_within_a_host() {
 
 #[test]
 fn a_table_that_lost_urls_is_noticed() {
-    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() }, 0);
+    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
     for number in 0..9 {
         frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
@@ -303,34 +323,88 @@ fn a_table_that_lost_urls_is_noticed() {
 
 #[test]
 fn a_host_has_no_more_pages_than_its_limit() {
-    let mut frontier = Frontier::new(&FrontierConfig { per_host_max_pages: 2, ..FrontierConfig::default() }, 0);
+    let mut frontier = Frontier::new(&FrontierConfig { per_host_max_pages: 2, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
     for number in 0..3 {
         frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
     }
     let host = frontier.next_unresolved(now).expect("the host is new").host;
     frontier.resolved(host, None, now);
-    let mut refused = Vec::new();
+    let mut full = Vec::new();
     while let Some(lease) = frontier.lease(now) {
-        refused.push(frontier.count_page(&lease));
-        let _ = frontier.release(lease, Fate::Finished, now, now, now);
+        full.push(frontier.is_full(lease.host()));
+        frontier.count_page(lease.host());
+        let rank = frontier.release(lease, Fate::Finished, now, now, now).expect("it is finished").rank;
+        frontier.done(host, rank);
     }
-    assert_eq!(refused, [false, false, true]);
+    assert_eq!(full, [false, false, true]);
+    let later = now + Duration::from_hours(25);
+    assert_eq!(frontier.evict(later), [host]);
+    assert!(frontier.is_full(host), "the limit is the job's, and outlives what is forgotten");
+}
+
+#[test]
+fn a_parked_host_holds_up_nobody_and_comes_back() {
+    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
+    let now = Time::from_micros(5);
+    for number in 0..9 {
+        frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
+    }
+    let host = frontier.next_unresolved(now).expect("the host is new").host;
+    frontier.resolved(host, None, now);
+    let lease = frontier.lease(now).expect("there is one");
+    let until = now + Duration::from_hours(24);
+    frontier.park(lease, until, now);
+    frontier.admit(url("http://a.test/more", 0), now);
+    assert!(frontier.lease(now).is_none());
+    assert!(frontier.is_finished());
+    assert_eq!((frontier.counts().queued, frontier.queued_of(host)), (10, 10));
+    assert_eq!(frontier.evict(until), []);
+    assert_eq!(frontier.next_unresolved(now), None);
+    assert_eq!(frontier.next_unresolved(until).map(|unresolved| unresolved.host), Some(host));
+    assert!(!frontier.is_finished());
+    frontier.resolved(host, None, until);
+    assert!(frontier.lease(until).is_some());
+}
+
+#[test]
+fn a_host_that_was_not_found_is_looked_up_again_before_it_is_leased() {
+    let mut frontier = Frontier::new(&FrontierConfig::default());
+    let now = Time::from_micros(5);
+    for name in ["a", "b"] {
+        frontier.admit(url(&format!("http://{name}.test/"), 0), now);
+    }
+    let (a, b) = (frontier.next_unresolved(now).expect("two"), frontier.next_unresolved(now).expect("hosts"));
+    frontier.resolved(a.host, None, now);
+    let address = Some(Ipv4Addr::LOCALHOST.into());
+    frontier.resolved(b.host, address, now);
+    let leases = [frontier.lease(now).expect("two"), frontier.lease(now).expect("leases")];
+    let later = now + Duration::from_secs(30);
+    for lease in leases {
+        let _ = frontier.release(lease, Fate::Back(later), later, now, now);
+    }
+    frontier.resolve_again(a.host);
+    assert_eq!(frontier.next_unresolved(now), None);
+    assert_eq!(frontier.next_unresolved(later), Some(a.clone()));
+    frontier.resolved(a.host, address, later);
+    let lease = frontier.lease(later).expect("one of them");
+    assert!(frontier.lease(later).is_none(), "they share an address now");
+    let _ = frontier.release(lease, Fate::Finished, later, later, later);
 }
 
 #[test]
 fn idle_hosts_are_forgotten_after_a_day() {
-    let mut frontier = Frontier::new(&FrontierConfig::default(), 0);
+    let mut frontier = Frontier::new(&FrontierConfig::default());
     let now = Time::from_micros(5);
     frontier.admit(url("http://a.test/", 0), now);
     let host = frontier.next_unresolved(now).expect("the host is new").host;
     frontier.resolved(host, None, now);
     let lease = frontier.lease(now).expect("there is one");
-    assert_eq!(frontier.evict(now + Duration::from_hours(48)), None, "it is leased");
+    assert_eq!(frontier.evict(now + Duration::from_hours(48)), [], "it is leased");
     let rank = frontier.release(lease, Fate::Finished, now, now, now).expect("it is finished").rank;
     frontier.done(host, rank);
-    assert_eq!(frontier.evict(now + Duration::from_hours(23)), None);
-    assert_eq!(frontier.evict(now + Duration::from_hours(25)), Some(host));
-    assert_eq!(frontier.evict(now + Duration::from_hours(25)), None);
+    assert_eq!(frontier.evict(now + Duration::from_hours(23)), []);
+    assert_eq!(frontier.evict(now + Duration::from_hours(25)), [host]);
+    assert_eq!(frontier.evict(now + Duration::from_hours(25)), []);
     assert_eq!(frontier.counts().hosts, 0);
 }

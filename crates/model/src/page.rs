@@ -61,6 +61,8 @@ pub enum Complaint {
     DecodedTooLarge,
     /// The link pass gave up; links before that point were kept.
     LinkPassStopped,
+    /// The configured fields matched more than is kept of a page; the rest was dropped.
+    FieldsTooLarge,
 }
 
 impl Complaint {
@@ -73,6 +75,7 @@ impl Complaint {
             Self::BadContentCoding => "bad-content-coding",
             Self::DecodedTooLarge => "decoded-too-large",
             Self::LinkPassStopped => "link-pass-stopped",
+            Self::FieldsTooLarge => "fields-too-large",
         }
     }
 }

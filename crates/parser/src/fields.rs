@@ -25,6 +25,12 @@ const MAX_MATCHES: usize = 1000;
 /// Bytes kept of one match.
 const MAX_MATCH_BYTES: usize = 16 << 10;
 
+/// Bytes kept of all fields of a page together: elements within elements repeat their text.
+const MAX_BYTES: usize = 2 << 20;
+
+/// Every field's name with its matches.
+pub(crate) type Fields = Vec<(String, Vec<String>)>;
+
 /// One configured field.
 #[derive(Debug)]
 pub(crate) struct FieldSelector {
@@ -63,22 +69,32 @@ impl FieldSelector {
     }
 }
 
-/// Every field with all its matches, in the order of the selectors and of the page.
+/// Every field with all its matches, in the order of the selectors and of the page; and whether
+/// that is more than is kept, so that the last ones are missing.
 pub(crate) fn read(
     selectors: &[FieldSelector],
     markup: &[u8],
     encoding: &'static Encoding,
     max_nesting: usize,
-) -> Result<Vec<(String, Vec<String>)>, NestedTooDeep> {
+) -> Result<(Fields, bool), NestedTooDeep> {
     let page = text::decode(markup.get(..MAX_DOM_BYTES).unwrap_or(markup), encoding);
     let dom = build(&page, max_nesting)?;
-    Ok(selectors
-        .iter()
-        .map(|field| {
-            let matches = dom.select(&field.selector).filter_map(|element| field.read(element)).take(MAX_MATCHES);
-            (field.name.clone(), matches.collect())
-        })
-        .collect())
+    let mut left = MAX_BYTES;
+    let mut too_large = false;
+    let mut fields = Fields::new();
+    for field in selectors {
+        let mut matches = Vec::new();
+        for text in dom.select(&field.selector).filter_map(|element| field.read(element)) {
+            if matches.len() == MAX_MATCHES || text.len() > left {
+                too_large = true;
+                break;
+            }
+            left -= text.len();
+            matches.push(text);
+        }
+        fields.push((field.name.clone(), matches));
+    }
+    Ok((fields, too_large))
 }
 
 /// Builds the DOM step by step, looking after each step how deep it has become. Tree building is
@@ -119,7 +135,7 @@ mod tests {
     #[track_caller]
     fn check(rule: &str, page: &str, expected: &[&str]) {
         let selector = FieldSelector::new("field", rule).unwrap();
-        let fields = read(&[selector], page.as_bytes(), UTF_8, 512).unwrap();
+        let (fields, _) = read(&[selector], page.as_bytes(), UTF_8, 512).unwrap();
         assert_eq!(fields, [("field".to_owned(), expected.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())]);
     }
 
@@ -138,7 +154,7 @@ mod tests {
     fn matches_are_bounded() {
         let page = ["<p>x".repeat(MAX_MATCHES + 1), "<i>".to_owned(), "é ".repeat(MAX_MATCH_BYTES)].concat();
         let selectors = ["p", "i"].map(|rule| FieldSelector::new(rule, rule).unwrap());
-        let fields = read(&selectors, page.as_bytes(), UTF_8, 512).unwrap();
+        let (fields, _) = read(&selectors, page.as_bytes(), UTF_8, 512).unwrap();
         assert_eq!(fields[0].1.len(), MAX_MATCHES);
         let text = &fields[1].1[0];
         assert!(text.len() <= MAX_MATCH_BYTES && text.len() > MAX_MATCH_BYTES / 2, "{}", text.len());

@@ -92,7 +92,12 @@ impl Parser {
         complain(markup.bad_characters, Complaint::BadCharacters);
         if !self.fields.is_empty() {
             match fields::read(&self.fields, &markup.bytes, markup.encoding, self.max_nesting) {
-                Ok(fields) => page.fields = fields,
+                Ok((fields, too_large)) => {
+                    page.fields = fields;
+                    if too_large {
+                        page.complaints.push(Complaint::FieldsTooLarge);
+                    }
+                }
                 Err(NestedTooDeep) => page.complaints.push(Complaint::NestedTooDeep),
             }
         }

@@ -22,6 +22,8 @@ pub struct Explanation {
     pub refused: u64,
     /// The first of those refusals.
     pub refusals: Vec<Refusal>,
+    /// Why its host was left alone, the last time that happened while the URL was queued.
+    pub parked: Option<Parked>,
     /// How it ended, once for each visit.
     pub ends: Vec<(Position, Done)>,
 }
@@ -39,6 +41,17 @@ pub struct Admission {
     pub depth: u16,
     /// How it was reached.
     pub hop: HopClass,
+}
+
+/// A host left alone for the rest of a session.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Parked {
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub reason: Reason,
+    /// The rule, or what the system said.
+    pub rule: String,
 }
 
 /// One refusal of a URL.
@@ -81,10 +94,18 @@ pub fn explain(journal: JournalReader, reference: &str) -> Result<Explanation, S
                 explanation.refusals.push(Refusal { position, at, via: via.clone(), depth, reason, rule });
             }
         }
-        if let Record::Done(done) = record
-            && Some(&done.url.url) == url.as_ref()
-        {
-            explanation.ends.push((position, *done));
+        match record {
+            Record::Done(done) if Some(&done.url.url) == url.as_ref() => {
+                explanation.parked = None;
+                explanation.ends.push((position, *done));
+            }
+            Record::HostParked { origin, reason, rule, .. }
+                if explanation.ends.len() < explanation.admissions.len()
+                    && url.as_ref().is_some_and(|url| url.origin() == origin) =>
+            {
+                explanation.parked = Some(Parked { at, reason, rule });
+            }
+            _ => {}
         }
     }
     Ok(explanation)

@@ -63,7 +63,7 @@ pub use crate::config::{Keep, StorageConfig};
 pub use crate::crawl_log::CrawlLog;
 pub use crate::database::{Database, HostQueue, HostQueues, Opened, Tables};
 pub use crate::error::StorageError;
-pub use crate::explain::{Admission, Explanation, Refusal, explain};
+pub use crate::explain::{Admission, Explanation, Parked, Refusal, explain};
 pub use crate::export::export_pages;
 pub use crate::job::{JobDir, JobLock};
 pub use crate::journal::{Journal, JournalReader};

@@ -72,6 +72,17 @@ pub enum Record {
         /// Why.
         end: End,
     },
+    /// A host is left alone for the rest of the session: its URLs stay queued.
+    HostParked {
+        /// When.
+        at: Time,
+        /// Scheme, name and port.
+        origin: String,
+        /// Why.
+        reason: Reason,
+        /// The rule, or what the system said.
+        rule: String,
+    },
 }
 
 /// Why a session ended.
@@ -233,6 +244,18 @@ impl Done {
             refused_again: Vec::new(),
         }
     }
+
+    /// Leaves out what is only told and not needed: the page's fields, and the refused references
+    /// one by one. For a record that the journal would not take.
+    pub fn shrink(&mut self) {
+        if let Some(page) = &mut self.page {
+            page.fields.clear();
+            page.complaints.push(Complaint::FieldsTooLarge);
+        }
+        for refused in self.refused.drain(..) {
+            self.refused_again.push((refused.reason, 1));
+        }
+    }
 }
 
 impl Record {
@@ -241,7 +264,7 @@ impl Record {
         match self {
             Self::Seeds { admitted, .. } => (admitted, None),
             Self::Done(done) => (&done.admitted, Some(done.url.url.shared())),
-            Self::SessionStarted { .. } | Self::SessionEnded { .. } => (&[], None),
+            Self::SessionStarted { .. } | Self::SessionEnded { .. } | Self::HostParked { .. } => (&[], None),
         }
     }
 
@@ -250,14 +273,17 @@ impl Record {
         match self {
             Self::Seeds { refused, .. } => refused,
             Self::Done(done) => &done.refused,
-            Self::SessionStarted { .. } | Self::SessionEnded { .. } => &[],
+            Self::SessionStarted { .. } | Self::SessionEnded { .. } | Self::HostParked { .. } => &[],
         }
     }
 
     /// When it happened.
     pub fn at(&self) -> Time {
         match self {
-            Self::SessionStarted { at, .. } | Self::Seeds { at, .. } | Self::SessionEnded { at, .. } => *at,
+            Self::SessionStarted { at, .. }
+            | Self::Seeds { at, .. }
+            | Self::SessionEnded { at, .. }
+            | Self::HostParked { at, .. } => *at,
             Self::Done(done) => done.finished,
         }
     }

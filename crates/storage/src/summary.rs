@@ -82,6 +82,7 @@ impl Summary {
             }
             Record::Done(done) => self.add_done(done),
             Record::SessionEnded { end, .. } => self.end = Some(end.clone()),
+            Record::HostParked { .. } => {}
         }
         for admitted in record.admitted().0 {
             let key = admitted.url.key();

@@ -82,3 +82,18 @@ fn fields() {
     assert_eq!((page.fields.len(), page.links.len()), (0, 1));
     assert_eq!(page.complaints, [Complaint::NestedTooDeep]);
 }
+
+/// Elements within elements repeat their text: a small page can match much.
+#[test]
+fn fields_are_bounded_together() {
+    let config = ParserConfig {
+        fields: ["a", "b", "c"].map(|name| (name.to_owned(), "div".to_owned())).into(),
+        ..ParserConfig::default()
+    };
+    let text = "x".repeat(15_000);
+    let page = ["<div>".repeat(200), text, "</div>".repeat(200)].concat();
+    let page = parse_with(&config, &Headers::default(), page.as_bytes());
+    let bytes: usize = page.fields.iter().flat_map(|(_, matches)| matches).map(String::len).sum();
+    assert!((1_900_000..=2 << 20).contains(&bytes), "{bytes} bytes were kept");
+    assert_eq!(page.complaints, [Complaint::FieldsTooLarge]);
+}
