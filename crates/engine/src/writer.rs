@@ -138,7 +138,7 @@ impl Worker {
                     self.take(record, rendered, weight)?;
                     deadline.get_or_insert_with(|| Instant::now() + self.files.sync_interval);
                 }
-                Ok(Write::Attempt(attempt)) => self.files.log.append(&attempt, 0)?,
+                Ok(Write::Attempt(attempt)) => self.files.log.append(&attempt)?,
                 Ok(Write::Refill(refill)) => {
                     self.commit()?;
                     deadline = None;
@@ -185,7 +185,7 @@ impl Worker {
                 let capture = done.fetch.as_ref().and_then(|fetch| fetch.capture.as_ref());
                 let capture_bytes = capture.map(|capture| capture.end - capture.offset);
                 durable.push(Durable { host: done.url.url.host_key(), rank: done.url.rank, capture_bytes, weight });
-                self.files.log.append(done, 0)?;
+                self.files.log.append(done)?;
             }
             applied.push((position, *record));
         }

@@ -68,16 +68,6 @@ impl UrlKey {
         Self(bytes)
     }
 
-    /// The key from its bytes.
-    pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
-        Self(bytes)
-    }
-
-    /// The key from a slice read off a disk; `None` unless it is exactly [`UrlKey::LEN`] long.
-    pub fn from_slice(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(Self)
-    }
-
     /// The bytes, in the order that is stored and sorted.
     pub fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0

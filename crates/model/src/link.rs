@@ -18,17 +18,6 @@ pub enum HopClass {
     Redirect,
 }
 
-impl HopClass {
-    /// Heritrix's letter for the hop; nothing for a seed.
-    pub fn letter(self) -> &'static str {
-        match self {
-            Self::Seed => "",
-            Self::Navigation => "L",
-            Self::Redirect => "R",
-        }
-    }
-}
-
 /// A link found on a page, resolved, canonical and hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
@@ -63,11 +52,6 @@ impl Rank {
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
-
-    /// The inverse of [`Rank::to_bytes`].
-    pub fn from_bytes(bytes: [u8; 8]) -> Self {
-        Self(u64::from_be_bytes(bytes))
-    }
 }
 
 /// A URL the frontier holds: admitted, and not done.
@@ -85,11 +69,4 @@ pub struct QueuedUrl {
     pub hop: HopClass,
     /// The page that linked to it first; `None` for a seed.
     pub via: Option<Arc<str>>,
-}
-
-impl QueuedUrl {
-    /// A seed: depth 0, reached from nowhere.
-    pub fn seed(url: CanonicalUrl) -> Self {
-        Self { url, rank: Rank::default(), depth: 0, redirects: 0, hop: HopClass::Seed, via: None }
-    }
 }

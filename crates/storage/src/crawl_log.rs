@@ -38,16 +38,16 @@ impl CrawlLog {
         Ok(Self { path: path.to_owned(), out: BufWriter::new(file) })
     }
 
-    /// Appends the line of a URL. `worker` is the number of the fetch slot it had.
+    /// Appends the line of an attempt.
     ///
     /// Columns: when it was written, status or Heritrix's code for what went wrong, size, URL,
-    /// discovery path, referring page, media type, worker, start and duration in milliseconds,
+    /// discovery path, referring page, media type, worker (a fetch has no thread of its own: #000), start and duration in milliseconds,
     /// digest, source tag, annotations.
     ///
     /// # Errors
     /// When the disk fails.
-    pub fn append(&mut self, done: &Done, worker: u32) -> Result<(), StorageError> {
-        let line = line(done, worker);
+    pub fn append(&mut self, done: &Done) -> Result<(), StorageError> {
+        let line = line(done);
         self.out.write_all(line.as_bytes()).doing("write", &self.path)
     }
 
@@ -60,13 +60,13 @@ impl CrawlLog {
     }
 }
 
-fn line(done: &Done, worker: u32) -> String {
+fn line(done: &Done) -> String {
     let fetch = done.fetch.as_ref();
     let or_dash = |text: Option<String>| text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned());
     let size = fetch.map_or_else(|| "-".to_owned(), |fetch| fetch.body_bytes.to_string());
     let timing = fetch.map(|fetch| format!("{}+{}", stamp::digits_17(fetch.started), fetch.duration_us / 1000));
     format!(
-        "{} {:>5} {size:>10} {} {} {} {} #{worker:03} {} {} - {}\n",
+        "{} {:>5} {size:>10} {} {} {} {} #000 {} {} - {}\n",
         stamp::iso_millis(done.finished),
         status(done.disposition),
         done.url.url,
@@ -140,17 +140,17 @@ mod tests {
     fn lines() -> Vec<String> {
         let records = testing::small_crawl();
         let done = records.iter().filter_map(|record| if let Record::Done(done) = record { Some(done) } else { None });
-        done.map(|done| line(done, 7)).collect()
+        done.map(|done| line(done)).collect()
     }
 
     #[test]
     fn lines_have_heritrix_columns() {
         let expected = [
-            "2026-09-21T14:13:22.000Z   200       1234 http://a.example/ - - text/html #007 20260921141321000+41 \
+            "2026-09-21T14:13:22.000Z   200       1234 http://a.example/ - - text/html #000 20260921141321000+41 \
              sha1:A4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYH - -\n",
-            "2026-09-21T14:13:23.000Z    -2          - http://b.example/dead L http://a.example/ unknown #007 - - - \
+            "2026-09-21T14:13:23.000Z    -2          - http://b.example/dead L http://a.example/ unknown #000 - - - \
              3t,connection_refused\n",
-            "2026-09-21T14:13:24.000Z -9998          - http://a.example/private L http://a.example/ unknown #007 - - - \
+            "2026-09-21T14:13:24.000Z -9998          - http://a.example/private L http://a.example/ unknown #000 - - - \
              Disallow:_/private\n",
         ];
         assert_eq!(lines(), expected);
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn nothing_from_outside_begins_a_column_or_a_line() {
         let mut done = testing::done(&testing::admitted("http://a.example/", 0), Disposition::Answered(200));
-        let columns = line(&done, 1).split_whitespace().count();
+        let columns = line(&done).split_whitespace().count();
         done.note = "a b\nc\u{85}d,e".to_owned();
         done.fetch = Some(crate::FetchFacts { media_type: Some("x y\r\nz".to_owned()), ..testing::fetch(None) });
-        let line = line(&done, 1);
+        let line = line(&done);
         assert_eq!((line.lines().count(), line.split_whitespace().count()), (1, columns));
     }
 
@@ -187,7 +187,7 @@ mod tests {
         for (before, lines) in [("", 1), ("whole\n", 2), ("whole\nto", 3)] {
             std::fs::write(&path, before).unwrap();
             let mut log = CrawlLog::open(&path).unwrap();
-            log.append(done, 1).unwrap();
+            log.append(done).unwrap();
             log.flush().unwrap();
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(text.starts_with(before));

@@ -96,11 +96,6 @@ impl JobDir {
         self.root.join("db")
     }
 
-    /// `filter/`: the snapshot of the URL-seen filter.
-    pub fn filter(&self) -> PathBuf {
-        self.root.join("filter")
-    }
-
     /// `warc/`: what was fetched.
     pub fn warc(&self) -> PathBuf {
         self.root.join("warc")
