@@ -31,15 +31,16 @@ pub(crate) fn line(global: &Global) -> Box<dyn FnMut(&Report) + Send> {
 fn text(report: &Report) -> String {
     let errors: u64 = report.failed.values().sum::<u64>()
         + report.answered.iter().filter(|(status, _)| **status >= 400).map(|(_, count)| count).sum::<u64>();
+    // What a narrow terminal cuts off stands last.
     format!(
-        "{} pages · {}/s · {} queued · {} hosts · links {} new / {} seen · {} errors · {}",
+        "{} pages · {}/s · {} queued · {} hosts · {} errors · links {} new / {} seen · {}",
         thousands(report.pages),
         thousands(report.session.pages_per_second_now.round() as u64),
         thousands(report.queued),
         thousands(report.hosts.unwrap_or_default()),
+        thousands(errors),
         thousands(report.admitted),
         thousands(report.seen),
-        thousands(errors),
         bytes(report.body_bytes),
     )
 }

@@ -188,9 +188,10 @@ impl Running {
             let event = tokio::select! {
                 biased;
                 () = self.signals.next() => Event::Interrupted,
+                // Before what is ready all the time, or limits would wait for a quiet moment.
+                _ = tick.tick() => Event::Tick,
                 Some(event) = self.events.recv() => event,
                 event = self.fetches.next() => event,
-                _ = tick.tick() => Event::Tick,
                 () = tokio::time::sleep_until(due) => Event::Due,
             };
             self.handle(event)?;

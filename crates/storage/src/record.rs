@@ -7,7 +7,9 @@ use std::sync::Arc;
 use model::{
     CanonicalUrl, Complaint, Disposition, HopClass, PageRobots, QueuedUrl, Rank, Reason, Time, Truncation, UrlKey,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::warc::digest_text;
 
 /// A place in the journal: bytes from its beginning, over all its segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -175,6 +177,7 @@ pub struct FetchFacts {
     /// Why the body is not whole, if it is not.
     pub truncated: Option<Truncation>,
     /// SHA-1 of the body as received: what WARC calls the payload digest.
+    #[serde(serialize_with = "digest_for_people")]
     pub payload_digest: [u8; 20],
     /// Where the exchange stands; `None` where it was not kept.
     pub capture: Option<Capture>,
@@ -286,6 +289,15 @@ impl Record {
             | Self::HostParked { at, .. } => *at,
             Self::Done(done) => done.finished,
         }
+    }
+}
+
+/// Twenty bytes in the journal; in JSON the text that WARC and CDXJ have.
+fn digest_for_people<S: Serializer>(digest: &[u8; 20], serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        serializer.serialize_str(&digest_text(digest))
+    } else {
+        digest.serialize(serializer)
     }
 }
 
