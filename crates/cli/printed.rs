@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 
 use engine::{Report, SeenTest, State};
+use model::Reason;
 
 /// Writes a result to standard output. A reader that went away (`| head`) is no error.
 pub(crate) fn out(text: &str) {
@@ -87,7 +88,9 @@ impl Display for Phrase<'_> {
         match self.0 {
             State::Running => f.write_str("running"),
             State::Finished if self.1 == 0 => f.write_str("finished: nothing is left to fetch"),
-            State::Finished => write!(f, "finished, but for {} URLs of hosts left alone", thousands(self.1)),
+            State::Finished => {
+                write!(f, "finished, but for what is left of hosts left alone (URLs: {})", thousands(self.1))
+            }
             State::Limit(which) if which == "crawl.max_disk" => {
                 write!(
                     f,
@@ -96,6 +99,7 @@ impl Display for Phrase<'_> {
             }
             State::Limit(which) => write!(f, "stopped at the limit {which}; run the same command to go on"),
             State::Interrupted => f.write_str("interrupted and saved; run the same command to go on"),
+            State::Failed => f.write_str("stopped by an error; mend its cause and run the same command to go on"),
             State::Stopped => f.write_str("stopped without saying why; run the same command to go on"),
         }
     }
@@ -122,8 +126,13 @@ pub(crate) fn report(report: &Report) -> String {
         table.row(&format!("not fetched: {reason}"), thousands(*count), "");
     }
     for (reason, parked) in &report.parked {
-        let hosts = format!("of {} hosts, still queued: run the same command to try again", thousands(parked.hosts));
-        table.row(&format!("left: {reason}"), thousands(parked.urls), hosts);
+        let advice = match reason {
+            Reason::HostPageLimit => "a higher frontier.per_host_max_pages lets them go on",
+            Reason::PrivateAddress => "--allow-private lets them be fetched",
+            _ => "run the same command to try them again",
+        };
+        let remark = format!("still queued (hosts: {}); {advice}", thousands(parked.hosts));
+        table.row(&format!("left: {reason}"), thousands(parked.urls), remark);
     }
     if session.retries > 0 {
         table.row("attempts repeated", thousands(session.retries), "after failures that may pass");

@@ -1,5 +1,7 @@
 //! Limits and Ctrl-C: a crawl that was stopped is saved, and goes on where it was.
 
+use std::fs;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use engine::State;
@@ -50,17 +52,26 @@ fn a_crawl_stopped_at_its_limit_goes_on_by_the_same_command() {
 /// A host that cannot be fetched from now is no lost page: its URLs wait for a run that can.
 #[test]
 fn what_was_left_alone_is_fetched_by_a_later_run() {
-    for (setting, reason, code) in [
-        ("downloader.allow_private_addresses=false", "private-address", 4),
-        ("frontier.per_host_max_pages=3", "host-page-limit", 0),
+    // Nobody listens on a port that was just given up.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (setting, down, reason, code) in [
+        ("downloader.allow_private_addresses=false", false, "private-address", 4),
+        ("frontier.per_host_max_pages=3", false, "host-page-limit", 0),
+        ("politeness.retries=2", true, "host-dead", 4),
     ] {
         let site = Site::tiny(23);
-        let left = site.crawl(&[setting]).exits(code);
+        let names = site.server.resolve().into_keys().filter(|_| down);
+        let nowhere: Vec<String> = names.map(|name| format!("\"{name}\" = \"{closed}\"\n")).collect();
+        fs::write(site.path("down.toml"), format!("[downloader.resolve]\n{}", nowhere.concat())).unwrap();
+
+        let first = if down { "down.toml" } else { "site.toml" };
+        let left = site.crawl(&[setting]).args(["--config", first]).exits(code);
         assert!(left.stdout.contains(&format!("left: {reason}")), "{left}");
         let stopped = report(&site.job());
         assert!(stopped.queued > 0 && stopped.state == State::Finished, "{left}");
         assert_eq!(stopped.admitted, stopped.done + stopped.queued);
-        let resumed = site.resume().args(["--allow-private"]).set(&["frontier.per_host_max_pages=0"]);
+
+        let resumed = site.resume().args(["--config", "site.toml"]).set(&["frontier.per_host_max_pages=0"]);
         check_whole(&site, &Allowed { pages_again: 0 }, &resumed.exits(0));
     }
 }

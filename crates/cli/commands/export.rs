@@ -1,10 +1,10 @@
 //! `argiope export`.
 
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind};
 
 use anyhow::Context;
-use storage::{JobDir, JournalReader};
+use storage::{JobDir, JournalReader, StorageError};
 
 use super::Ended;
 use crate::args::{Export, Format};
@@ -15,14 +15,17 @@ pub(crate) fn run(args: &Export) -> anyhow::Result<Ended> {
         return Err(engine::EngineError::NoJob { job: args.job.clone() }.into());
     }
     let journal = JournalReader::open(&job.journal())?;
-    match args.format {
-        Format::Jsonl => match &args.out {
-            None => storage::export_pages(journal, &mut BufWriter::new(std::io::stdout().lock()))?,
-            Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-                storage::export_pages(journal, &mut BufWriter::new(file))?
-            }
-        },
+    let written = match (args.format, &args.out) {
+        (Format::Jsonl, None) => storage::export_pages(journal, &mut BufWriter::new(std::io::stdout().lock())),
+        (Format::Jsonl, Some(path)) => {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            storage::export_pages(journal, &mut BufWriter::new(file))
+        }
     };
+    match written {
+        // `export | head` has what it wanted.
+        Err(StorageError::Io { source, .. }) if source.kind() == ErrorKind::BrokenPipe => {}
+        written => _ = written?,
+    }
     Ok(Ended::Finished)
 }

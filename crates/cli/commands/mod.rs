@@ -39,7 +39,7 @@ impl Ended {
             State::Finished => Self::Finished,
             State::Limit(_) => Self::Limit,
             State::Interrupted => Self::Interrupted,
-            State::Running | State::Stopped => Self::Failed,
+            State::Running | State::Failed | State::Stopped => Self::Failed,
         }
     }
 

@@ -341,7 +341,13 @@ impl Running {
             }
         }
         let after = self.politeness.fetched(place.0, duration, FetchSummary::from(&outcome), attempts, now);
-        if let Next::Retry { not_before } = after.next {
+        // A host that died of this is left for a later run, and this URL with it.
+        let again = match after.next {
+            Next::Retry { not_before } => Some(not_before),
+            Next::HostDead => Some(Time::ZERO),
+            Next::Done | Next::GiveUp => None,
+        };
+        if let Some(not_before) = again {
             self.attempts.insert(place, attempts);
             self.tally.session.retries += 1;
             self.writer.send(Write::Attempt(Box::new(attempted(&lease.url, attempts, &outcome, now))))?;
@@ -486,8 +492,8 @@ impl Running {
         }
     }
 
-    /// The counter that ends a run: nothing queued, nothing leased, everything durable. After a
-    /// stop: nothing leased.
+    /// The counter that ends a run: nothing leased, so everything is durable; and nothing queued but
+    /// URLs of parked hosts, unless the crawl was stopped.
     fn ended(&self) -> Option<End> {
         match &self.stopping {
             Some(end) => (self.frontier.leased() == 0).then(|| end.clone()),

@@ -27,7 +27,7 @@ pub(crate) enum Event {
     Interrupted,
     /// A host's time has come.
     Due,
-    /// A second has passed.
+    /// The figures are to be published, and limits looked at.
     Tick,
 }
 

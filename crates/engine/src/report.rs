@@ -29,7 +29,9 @@ pub enum State {
     Limit(String),
     /// A person stopped it. It can be resumed.
     Interrupted,
-    /// The process ended without a word, or by an error. It can be resumed.
+    /// We were wrong, or the disk was. It can be resumed.
+    Failed,
+    /// The process ended without a word. It can be resumed.
     Stopped,
 }
 
@@ -40,7 +42,7 @@ impl State {
             End::Finished => Self::Finished,
             End::Limit { which } => Self::Limit(which.clone()),
             End::Interrupted => Self::Interrupted,
-            End::Failed => Self::Stopped,
+            End::Failed => Self::Failed,
         }
     }
 }

@@ -100,7 +100,7 @@ impl Settings {
             // Tables below a section are values, but one entry of them is set beside the others.
             if let Some(value) = at_path(&table, key) {
                 insert_path(&mut self.table, key, value.clone());
-                let named: Vec<&str> = key.splitn(3, '.').take(2).collect();
+                let named: Vec<&str> = parts(key).take(2).collect();
                 self.origins.insert(named.join("."), "--set".to_owned());
             }
         })
@@ -174,24 +174,28 @@ fn flatten(prefix: &str, value: &Value, values: &mut BTreeMap<String, Value>) {
     }
 }
 
+/// Section, key, and what is left: names below a key may have dots of their own.
+fn parts(path: &str) -> std::str::SplitN<'_, char> {
+    path.splitn(3, '.')
+}
+
 fn at_path<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
-    match path.split_once('.') {
-        None => table.get(path),
-        Some((section, rest)) => at_path(table.get(section)?.as_table()?, rest),
-    }
+    let mut parts = parts(path);
+    let first = table.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_table()?.get(part))
 }
 
 fn insert_path(table: &mut Table, path: &str, value: Value) {
-    match path.split_once('.') {
-        None => {
-            table.insert(path.to_owned(), value);
+    let mut parts = parts(path).peekable();
+    let mut inner = table;
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            inner.insert(part.to_owned(), value);
+            return;
         }
-        Some((section, rest)) => {
-            let inner = table.entry(section.to_owned()).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(inner) = inner {
-                insert_path(inner, rest, value);
-            }
-        }
+        let next = inner.entry(part.to_owned()).or_insert_with(|| Value::Table(Table::new()));
+        let Value::Table(next) = next else { return };
+        inner = next;
     }
 }
 
@@ -265,7 +269,10 @@ mod tests {
         assert_eq!(config.politeness.min_delay.to_string(), "250ms");
         settings.add_assignment("parser.fields.a=h1").unwrap();
         settings.add_assignment("parser.fields.b=h2").unwrap();
-        assert_eq!(settings.config().unwrap().parser.fields.len(), 2);
+        settings.add_assignment("downloader.resolve.www.a.test=127.0.0.1").unwrap();
+        let config = settings.config().unwrap();
+        assert_eq!(config.parser.fields.len(), 2);
+        assert_eq!(config.downloader.resolve.get("www.a.test").map(String::as_str), Some("127.0.0.1"));
         let effective = settings.effective().unwrap();
         let origin = |key: &str| effective.iter().find(|entry| entry.key == key).unwrap().origin.as_str();
         assert_eq!(origin("crawl.max_pages"), "two.toml");

@@ -220,3 +220,39 @@ fn append(journal: &mut Journal, record: &mut Record) -> Result<Position, Storag
         (appended, _) => appended,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{CanonicalUrl, Disposition, HopClass, PageRobots, QueuedUrl, Rank, Reason, Time};
+    use storage::{JournalReader, PageFacts, Refused};
+
+    use super::*;
+
+    #[test]
+    fn no_page_is_too_large_for_the_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), |_, _| Ok(())).unwrap();
+        let url = CanonicalUrl::parse("http://a.test/").unwrap();
+        let url = QueuedUrl { url, rank: Rank::default(), depth: 0, redirects: 0, hop: HopClass::Seed, via: None };
+        let mut done = Done::new(url, Time::ZERO, 1, Disposition::Answered(200), String::new());
+        let refused = |reason| Refused { reference: String::new(), reason, rule: String::new(), depth: 1 };
+        done.refused = vec![refused(Reason::TooDeep), refused(Reason::Excluded), refused(Reason::TooDeep)];
+        done.page = Some(PageFacts {
+            title: None,
+            charset: None,
+            canonical: None,
+            robots: PageRobots::default(),
+            links_found: 3,
+            fields: vec![("all".to_owned(), vec!["x".repeat(70 << 20)])],
+            complaints: Vec::new(),
+        });
+        append(&mut journal, &mut Record::Done(Box::new(done))).unwrap();
+        journal.sync().unwrap();
+
+        let kept = JournalReader::open(dir.path()).unwrap().next().unwrap().unwrap().1;
+        let Record::Done(kept) = kept else { panic!("another record was kept") };
+        assert_eq!(kept.page.unwrap().fields, []);
+        assert_eq!(kept.refused, []);
+        assert_eq!(kept.refused_again, [(Reason::TooDeep, 2), (Reason::Excluded, 1)]);
+    }
+}

@@ -32,7 +32,8 @@
 //!
 //! A URL that scope refuses never leaves *unknown*: the refusal is counted with its [`Reason`] and
 //! kept for `argiope why`. A URL that robots.txt refuses was queued; it becomes *done* with that
-//! reason, as does one whose host is dead. So at every moment
+//! reason. One whose host cannot be fetched from now stays *queued*, for a later run. So at every
+//! moment
 //!
 //! ```text
 //! offered = admitted + refused + seen          admitted = queued + leased + done

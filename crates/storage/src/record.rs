@@ -251,12 +251,15 @@ impl Done {
     /// Leaves out what is only told and not needed: the page's fields, and the refused references
     /// one by one. For a record that the journal would not take.
     pub fn shrink(&mut self) {
-        if let Some(page) = &mut self.page {
+        if let Some(page) = self.page.as_mut().filter(|page| !page.fields.is_empty()) {
             page.fields.clear();
             page.complaints.push(Complaint::FieldsTooLarge);
         }
-        for refused in self.refused.drain(..) {
-            self.refused_again.push((refused.reason, 1));
+        for Refused { reason, .. } in self.refused.drain(..) {
+            match self.refused_again.iter_mut().find(|(again, _)| *again == reason) {
+                Some((_, times)) => *times += 1,
+                None => self.refused_again.push((reason, 1)),
+            }
         }
     }
 }
