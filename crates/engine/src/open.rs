@@ -117,6 +117,11 @@ fn open_database(
         {
             let urls = summary.admitted.entries;
             healed.push(format!("the database was missing or empty, and was rebuilt from the journal ({urls} URLs)"));
+        } else if summary.end.is_some() && opened.checkpoint < end {
+            // A session that ends in order leaves the database up to date; a killed one does not.
+            healed.push(
+                "the database had lost its latest changes, and was brought up to date from the journal".to_owned(),
+            );
         }
         let seen = SledStore::open(opened.tables.db())?;
         let projection = Projection { tables: opened.tables, seen };
