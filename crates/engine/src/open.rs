@@ -30,6 +30,9 @@ const CATCH_UP: usize = 20_000;
 /// The same in bytes of the journal, for pages with many links.
 const CATCH_UP_BYTES: u64 = 16 << 20;
 
+/// Queued URLs of a host read at the start; the frontier asks for more when the host's turn comes.
+const FIRST_HEAD: usize = 16;
+
 /// An opened job.
 pub(crate) struct Opened {
     pub(crate) lock: JobLock,
@@ -190,7 +193,8 @@ fn caught_up(
         }
     }
     // Values are read here too, where one that cannot be read is still healed.
-    let queues = projection.tables.host_queues(config.frontier.head).collect::<Result<_, _>>()?;
+    let head = config.frontier.head.min(FIRST_HEAD);
+    let queues = projection.tables.host_queues(head).collect::<Result<_, _>>()?;
     Ok(Ok((projection, queues)))
 }
 

@@ -11,7 +11,7 @@ pub struct FrontierConfig {
     pub order: Order,
     /// Pages fetched per host at most; 0 for no limit.
     pub per_host_max_pages: u64,
-    /// Queued URLs kept in memory per host; the rest waits in the queue table.
+    /// Queued URLs kept in memory per host; the rest waits in the queue table. With very many hosts it is fewer.
     pub head: usize,
 }
 

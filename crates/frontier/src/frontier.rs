@@ -15,6 +15,11 @@ const IDLE_FOR: Duration = Duration::from_hours(24);
 /// Of more idle hosts than this, the longest idle are forgotten first.
 const MAX_IDLE: usize = 100_000;
 
+/// Queued URLs kept in memory for all hosts together, of some 200 bytes each.
+const MAX_HEADS: usize = 1 << 20;
+/// Fewer than this per host would read the table for every page.
+const MIN_HEAD: usize = 4;
+
 /// The frontier and the queue table disagree: the table must be rebuilt from the journal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -187,6 +192,7 @@ impl Frontier {
         self.admissions += 1;
         self.queued += 1;
         let key = url.url.host_key();
+        let head = self.head();
         let host = self.hosts.entry(key).or_insert_with(|| {
             self.unresolved.insert((now, key));
             Host {
@@ -197,7 +203,7 @@ impl Frontier {
                 out: 0,
             }
         });
-        host.queue.push(url.clone(), self.config.head);
+        host.queue.push(url.clone(), head);
         self.parked += u64::from(host.place == Place::Parked);
         self.settle(key, now);
         url
@@ -230,6 +236,7 @@ impl Frontier {
 
     /// A lease whose time has come, if there is one.
     pub fn lease(&mut self, now: Time) -> Option<Lease> {
+        let head = self.head();
         loop {
             let (slot, host) = self.workbench.take(now)?;
             let state = self.hosts.get_mut(&host).expect("a benched host is known");
@@ -245,7 +252,7 @@ impl Frontier {
             state.out += 1;
             self.queued -= 1;
             self.out.insert((host, url.rank));
-            if state.queue.refill_due(self.config.head).is_some() {
+            if state.queue.refill_due(head).is_some() {
                 self.refill_due.push(host);
             }
             return Some(Lease { url, host, slot });
@@ -346,12 +353,13 @@ impl Frontier {
 
     /// The next host whose tail is to be read from the queue table.
     pub fn next_refill(&mut self) -> Option<Refill> {
+        let head = self.head();
         while let Some(host) = self.refill_due.pop() {
             if let Some(state) = self.hosts.get_mut(&host)
-                && let Some(after) = state.queue.refill_due(self.config.head)
+                && let Some(after) = state.queue.refill_due(head)
             {
                 state.queue.refill_started();
-                return Some(Refill { host, after, limit: self.config.head });
+                return Some(Refill { host, after, limit: head });
             }
         }
         None
@@ -362,13 +370,14 @@ impl Frontier {
     /// # Errors
     /// When the table has lost URLs.
     pub fn refilled(&mut self, refill: Refill, urls: Vec<QueuedUrl>, now: Time) -> Result<(), FrontierError> {
+        let head = self.head();
         let Some(state) = self.hosts.get_mut(&refill.host) else { return Ok(()) };
         let out = &self.out;
         state
             .queue
             .refilled(urls, refill.limit, |rank| out.contains(&(refill.host, rank)))
             .map_err(|Lost(urls)| FrontierError::Lost { origin: state.url.origin(), urls })?;
-        if state.queue.refill_due(self.config.head).is_some() {
+        if state.queue.refill_due(head).is_some() {
             self.refill_due.push(refill.host);
         }
         self.settle(refill.host, now);
@@ -436,6 +445,11 @@ impl Frontier {
         evicted
     }
 
+    /// Queued URLs kept in memory per host: fewer when there are many hosts.
+    fn head(&self) -> usize {
+        (MAX_HEADS / self.hosts.len().max(1)).clamp(MIN_HEAD, self.config.head.max(MIN_HEAD))
+    }
+
     fn idle_without_work(&self) -> usize {
         self.idle
             .iter()
@@ -446,6 +460,7 @@ impl Frontier {
     /// Puts a host that is not leased where it belongs: benched when it has something in memory,
     /// idle when not.
     fn settle(&mut self, key: HostKey, now: Time) {
+        let head = self.head();
         let Some(host) = self.hosts.get_mut(&key) else { return };
         let ready = host.queue.ready_at().map(|time| time.max(host.until).max(Time::ZERO));
         match (host.place, ready) {
@@ -466,7 +481,7 @@ impl Frontier {
             }
             _ => {}
         }
-        if host.queue.refill_due(self.config.head).is_some() && host.queue.ready_at().is_none() {
+        if host.queue.refill_due(head).is_some() && host.queue.ready_at().is_none() {
             self.refill_due.push(key);
         }
     }
