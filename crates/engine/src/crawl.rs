@@ -272,7 +272,7 @@ impl Running {
         while self.stopping.is_none() && self.has_room() {
             let Some(lease) = self.frontier.lease(now) else { return Ok(()) };
             let place = (lease.host(), lease.url.rank);
-            if !self.attempts.contains_key(&place) && self.frontier.is_full(lease.host()) {
+            if self.frontier.is_full(lease.host()) {
                 let rule = format!("frontier.per_host_max_pages = {}", self.config.frontier.per_host_max_pages);
                 self.park(lease, Reason::HostPageLimit, &rule)?;
                 continue;
@@ -341,15 +341,19 @@ impl Running {
             }
         }
         let after = self.politeness.fetched(place.0, duration, FetchSummary::from(&outcome), attempts, now);
-        // A host that died of this is left for a later run, and this URL with it.
-        let again = match after.next {
+        let not_before = match after.next {
             Next::Retry { not_before } => Some(not_before),
+            // The host is left for a later run, and this URL with it.
             Next::HostDead => Some(Time::ZERO),
             Next::Done | Next::GiveUp => None,
         };
-        if let Some(not_before) = again {
-            self.attempts.insert(place, attempts);
-            self.tally.session.retries += 1;
+        if let Some(not_before) = not_before {
+            if after.next == Next::HostDead {
+                self.attempts.remove(&place);
+            } else {
+                self.attempts.insert(place, attempts);
+                self.tally.session.retries += 1;
+            }
             self.writer.send(Write::Attempt(Box::new(attempted(&lease.url, attempts, &outcome, now))))?;
             let fate = Fate::Back(not_before);
             let _ = self.frontier.release(lease, fate, after.host_until, after.address_until, now);
@@ -539,15 +543,11 @@ impl Running {
 
     /// Makes everything durable, writes what is derived from the journal, and says how it ended.
     fn close(mut self, end: Result<End, EngineError>) -> Result<Report, EngineError> {
-        if end.is_err() {
-            // For `argiope status`, as far as the disk still takes it.
-            let _ = self.record(Record::SessionEnded { at: self.clock.now(), end: End::Failed }, None, 0);
-        }
-        let recorded = end.and_then(|end| {
-            self.balance()?;
-            self.record(Record::SessionEnded { at: self.clock.now(), end: end.clone() }, None, 0)?;
-            Ok(end)
-        });
+        let end = end.and_then(|end| self.balance().map(|()| end));
+        let last = end.as_ref().map_or(End::Failed, End::clone);
+        let told = self.record(Record::SessionEnded { at: self.clock.now(), end: last }, None, 0);
+        // What stopped the crawl matters more than that this could not be told.
+        let recorded = end.and_then(|end| told.map(|()| end));
         // The threads finish what they have. After an orderly end the queue of events has room for all
         // they may say; after an error nobody listens.
         if recorded.is_err() {

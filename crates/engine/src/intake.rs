@@ -13,6 +13,8 @@ use crate::pages::{Candidate, RefusedCandidate};
 
 /// Bytes of seeds that make one record.
 const SEEDS_BYTES: usize = 4 << 20;
+/// Seeds that make one record: each may be refused by a rule that is longer than the seed.
+const SEEDS_AT_ONCE: usize = 10_000;
 
 impl Running {
     /// Asks which of the URLs are new, as one batch, and queues those. Returns them as the journal
@@ -62,7 +64,7 @@ impl Running {
         let mut rest = seeds;
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = rest.iter().take_while(|seed| {
+            let fits = rest.iter().take(SEEDS_AT_ONCE).take_while(|seed| {
                 bytes += seed.len();
                 bytes <= SEEDS_BYTES
             });

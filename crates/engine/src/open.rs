@@ -31,7 +31,7 @@ const CATCH_UP: usize = 20_000;
 const CATCH_UP_BYTES: u64 = 16 << 20;
 
 /// Queued URLs of a host read at the start; the frontier asks for more when the host's turn comes.
-const FIRST_HEAD: usize = 16;
+const FIRST_HEAD: usize = 4;
 
 /// An opened job.
 pub(crate) struct Opened {
@@ -121,10 +121,8 @@ fn open_database(
             let urls = summary.admitted.entries;
             healed.push(format!("the database was missing or empty, and was rebuilt from the journal ({urls} URLs)"));
         } else if summary.end.is_some() && opened.checkpoint < end {
-            // A session that ends in order leaves the database up to date; a killed one does not.
-            healed.push(
-                "the database had lost its latest changes, and was brought up to date from the journal".to_owned(),
-            );
+            // A session that ends in order leaves the database up to date, unless it is killed at that.
+            healed.push("the database was behind the journal, and was brought up to date".to_owned());
         }
         let seen = SledStore::open(opened.tables.db())?;
         let projection = Projection { tables: opened.tables, seen };

@@ -96,14 +96,16 @@ impl Settings {
             Some(value) => check(&value).or_else(|message| check(&as_text).map_err(|_| message)),
             None => check(&as_text),
         };
-        table.map_err(invalid).map(|table| {
+        let table = table.map_err(invalid)?;
+        match (parts(key).collect::<Vec<_>>().as_slice(), at_path(&table, key)) {
             // Tables below a section are values, but one entry of them is set beside the others.
-            if let Some(value) = at_path(&table, key) {
+            ([section, name, _], Some(value)) => {
                 insert_path(&mut self.table, key, value.clone());
-                let named: Vec<&str> = parts(key).take(2).collect();
-                self.origins.insert(named.join("."), "--set".to_owned());
+                self.origins.insert(format!("{section}.{name}"), "--set".to_owned());
             }
-        })
+            _ => self.merge(table, "--set"),
+        }
+        Ok(())
     }
 
     /// The configuration these layers make over the defaults.
@@ -270,7 +272,9 @@ mod tests {
         settings.add_assignment("parser.fields.a=h1").unwrap();
         settings.add_assignment("parser.fields.b=h2").unwrap();
         settings.add_assignment("downloader.resolve.www.a.test=127.0.0.1").unwrap();
+        settings.add_assignment("crawl={max_bytes = \"1KiB\"}").unwrap();
         let config = settings.config().unwrap();
+        assert_eq!(config.crawl.max_pages, 2, "the rest of the section stays");
         assert_eq!(config.parser.fields.len(), 2);
         assert_eq!(config.downloader.resolve.get("www.a.test").map(String::as_str), Some("127.0.0.1"));
         let effective = settings.effective().unwrap();

@@ -1,6 +1,7 @@
 //! Ctrl-C: once saves, twice leaves at once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -8,6 +9,9 @@ use crate::error::EngineError;
 
 /// The exit code of an interrupted process (128 + SIGINT).
 const INTERRUPTED: i32 = 130;
+
+/// Signals this soon after the first are the first.
+const ECHO: Duration = Duration::from_millis(50);
 
 /// Hears interrupts on a thread of its own, so that they are heard while a job is being opened or
 /// closed too, when the loop does not turn. The second one ends the process where it stands, which
@@ -55,6 +59,9 @@ impl Drop for Signals {
 async fn hear(source: &mut Source, interrupted: &Notify) {
     source.next().await;
     interrupted.notify_one();
+    // A terminal and a wrapper may both hand on the same Ctrl-C.
+    tokio::time::sleep(ECHO).await;
+    while tokio::time::timeout(Duration::ZERO, source.next()).await.is_ok() {}
     source.next().await;
     std::process::exit(INTERRUPTED);
 }

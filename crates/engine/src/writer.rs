@@ -75,8 +75,16 @@ impl Writer {
             .name("storage".to_owned())
             .spawn(move || {
                 let alarm = Alarm::new("storage", events.clone());
-                let mut worker =
-                    Worker { files, clock, events, tables, waiting: taken, group: Vec::new(), group_bytes: 0 };
+                let mut worker = Worker {
+                    files,
+                    clock,
+                    events,
+                    tables,
+                    waiting: taken,
+                    refills: Vec::new(),
+                    group: Vec::new(),
+                    group_bytes: 0,
+                };
                 worker.run(&receiver)?;
                 worker.finish()?;
                 alarm.disarm();
@@ -118,6 +126,8 @@ struct Worker {
     events: Sender<Event>,
     tables: SyncSender<TableWork>,
     waiting: Arc<AtomicUsize>,
+    /// Wanted after the next commit.
+    refills: Vec<Refill>,
     group: Vec<(Box<Record>, u64)>,
     group_bytes: u64,
 }
@@ -140,9 +150,8 @@ impl Worker {
                 }
                 Ok(Write::Attempt(attempt)) => self.files.log.append(&attempt)?,
                 Ok(Write::Refill(refill)) => {
-                    self.commit()?;
-                    deadline = None;
-                    self.to_tables(TableWork::Refill(refill))?;
+                    self.refills.push(refill);
+                    deadline.get_or_insert_with(|| Instant::now() + self.files.sync_interval);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.commit(),
@@ -171,9 +180,17 @@ impl Worker {
     /// Makes the group durable, in the order this module opens with.
     fn commit(&mut self) -> Result<(), EngineError> {
         self.group_bytes = 0;
-        if self.group.is_empty() {
-            return Ok(());
+        if !self.group.is_empty() {
+            self.commit_group()?;
         }
+        // Tables are read once they know all that was told before, and no sync is made for it.
+        for refill in std::mem::take(&mut self.refills) {
+            self.to_tables(TableWork::Refill(refill))?;
+        }
+        Ok(())
+    }
+
+    fn commit_group(&mut self) -> Result<(), EngineError> {
         if let Some(segments) = &mut self.files.segments {
             segments.sync()?;
         }

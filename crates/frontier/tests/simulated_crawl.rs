@@ -118,6 +118,15 @@ impl Simulation {
                 None => return,
                 Some(Write::Admitted(url)) => drop(self.table.insert((url.url.host_key(), url.rank), url)),
                 Some(Write::Done(host, rank)) => drop(self.table.remove(&(host, rank)).expect("it was queued")),
+                // The table may be read later than it was asked for, when it knows more.
+                Some(Write::Refill(refill))
+                    if self.offered.is_multiple_of(2)
+                        && matches!(self.writes.front(), Some(Write::Admitted(_) | Write::Done(..))) =>
+                {
+                    let next = self.writes.pop_front().expect("it is there");
+                    self.writes.push_front(Write::Refill(refill));
+                    self.writes.push_front(next);
+                }
                 Some(Write::Refill(refill)) => {
                     let after = (refill.host, refill.after);
                     let urls = self

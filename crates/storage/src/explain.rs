@@ -22,7 +22,7 @@ pub struct Explanation {
     pub refused: u64,
     /// The first of those refusals.
     pub refusals: Vec<Refusal>,
-    /// Why its host was left alone, the last time that happened while the URL was queued.
+    /// Why its host is left alone in the last session, if the URL is still queued.
     pub parked: Option<Parked>,
     /// How it ended, once for each visit.
     pub ends: Vec<(Position, Done)>,
@@ -96,17 +96,20 @@ pub fn explain(journal: JournalReader, reference: &str) -> Result<Explanation, S
         }
         match record {
             Record::Done(done) if Some(&done.url.url) == url.as_ref() => {
-                explanation.parked = None;
                 explanation.ends.push((position, *done));
             }
             Record::HostParked { origin, reason, rule, .. }
-                if explanation.ends.len() < explanation.admissions.len()
-                    && url.as_ref().is_some_and(|url| url.origin() == origin) =>
+                if url.as_ref().is_some_and(|url| url.origin() == origin) =>
             {
                 explanation.parked = Some(Parked { at, reason, rule });
             }
+            // A new session begins without a memory of it.
+            Record::SessionStarted { .. } => explanation.parked = None,
             _ => {}
         }
+    }
+    if explanation.ends.len() >= explanation.admissions.len() {
+        explanation.parked = None;
     }
     Ok(explanation)
 }

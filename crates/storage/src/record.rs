@@ -253,7 +253,9 @@ impl Done {
     pub fn shrink(&mut self) {
         if let Some(page) = self.page.as_mut().filter(|page| !page.fields.is_empty()) {
             page.fields.clear();
-            page.complaints.push(Complaint::FieldsTooLarge);
+            if !page.complaints.contains(&Complaint::FieldsTooLarge) {
+                page.complaints.push(Complaint::FieldsTooLarge);
+            }
         }
         for Refused { reason, .. } in self.refused.drain(..) {
             match self.refused_again.iter_mut().find(|(again, _)| *again == reason) {
