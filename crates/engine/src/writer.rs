@@ -27,6 +27,10 @@ use crate::tables::TableWork;
 /// A group is synced early when it has grown to this many bytes.
 const GROUP_BYTES: u64 = 16 << 20;
 
+/// How long a host whose head is nearly used up waits for others: few enough pages are fetched
+/// meanwhile, and with many hosts one commit serves all that ask.
+const REFILL_WAIT: Duration = Duration::from_millis(5);
+
 /// What the storage thread is told, in order.
 pub(crate) enum Write {
     /// Something happened.
@@ -151,7 +155,8 @@ impl Worker {
                 Ok(Write::Attempt(attempt)) => self.files.log.append(&attempt)?,
                 Ok(Write::Refill(refill)) => {
                     self.refills.push(refill);
-                    deadline.get_or_insert_with(|| Instant::now() + self.files.sync_interval);
+                    let soon = Instant::now() + REFILL_WAIT.min(self.files.sync_interval);
+                    deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.commit(),
