@@ -1,5 +1,6 @@
 //! Limits and Ctrl-C: a crawl that was stopped is saved, and goes on where it was.
 
+use std::collections::HashMap;
 use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
@@ -70,6 +71,12 @@ fn what_was_left_alone_is_fetched_by_a_later_run() {
         let stopped = report(&site.job());
         assert!(stopped.queued > 0 && stopped.state == State::Finished, "{left}");
         assert_eq!(stopped.admitted, stopped.done + stopped.queued);
+        let mut pages: HashMap<String, u32> = HashMap::new();
+        for done in ends(&site.job()).into_iter().filter(|done| done.fetch.is_some()) {
+            *pages.entry(done.url.url.origin()).or_default() += 1;
+        }
+        let most = pages.values().copied().max().unwrap_or_default();
+        assert_eq!(most, if reason == "host-page-limit" { 3 } else { 0 }, "{left}");
 
         let resumed = site.resume().args(["--config", "site.toml"]).set(&["frontier.per_host_max_pages=0"]);
         check_whole(&site, &Allowed { pages_again: 0 }, &resumed.exits(0));

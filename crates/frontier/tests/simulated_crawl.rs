@@ -286,6 +286,17 @@ fn url(text: &str, depth: u16) -> QueuedUrl {
     QueuedUrl { url, rank: Rank::default(), depth, redirects: 0, hop: HopClass::Navigation, via: None }
 }
 
+/// A frontier with so many URLs of one host, ready to be leased.
+fn one_host(config: &FrontierConfig, urls: u32, now: Time) -> (Frontier, HostKey) {
+    let mut frontier = Frontier::new(config);
+    for number in 0..urls {
+        frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
+    }
+    let host = frontier.next_unresolved(now).expect("the host is new").host;
+    frontier.resolved(host, None, now);
+    (frontier, host)
+}
+
 #[test]
 fn breadth_first_within_a_host() {
     let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
@@ -314,13 +325,9 @@ fn breadth_first_within_a_host() {
 
 #[test]
 fn a_table_that_lost_urls_is_noticed() {
-    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
-    for number in 0..9 {
-        frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
-    }
-    let host = frontier.next_unresolved(now).expect("the host is new").host;
-    frontier.resolved(host, None, now);
+    let config = FrontierConfig { head: 4, ..FrontierConfig::default() };
+    let (mut frontier, _) = one_host(&config, 9, now);
     for _ in 0..4 {
         let lease = frontier.lease(now).expect("there is one");
         let _ = frontier.release(lease, Fate::Finished, now, now, now);
@@ -332,13 +339,9 @@ fn a_table_that_lost_urls_is_noticed() {
 
 #[test]
 fn a_host_has_no_more_pages_than_its_limit() {
-    let mut frontier = Frontier::new(&FrontierConfig { per_host_max_pages: 2, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
-    for number in 0..3 {
-        frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
-    }
-    let host = frontier.next_unresolved(now).expect("the host is new").host;
-    frontier.resolved(host, None, now);
+    let config = FrontierConfig { per_host_max_pages: 2, ..FrontierConfig::default() };
+    let (mut frontier, host) = one_host(&config, 3, now);
     let mut full = Vec::new();
     while let Some(lease) = frontier.lease(now) {
         full.push(frontier.is_full(lease.host()));
@@ -354,13 +357,9 @@ fn a_host_has_no_more_pages_than_its_limit() {
 
 #[test]
 fn a_parked_host_holds_up_nobody_and_comes_back() {
-    let mut frontier = Frontier::new(&FrontierConfig { head: 4, ..FrontierConfig::default() });
     let now = Time::from_micros(5);
-    for number in 0..9 {
-        frontier.admit(url(&format!("http://a.test/{number}"), 0), now);
-    }
-    let host = frontier.next_unresolved(now).expect("the host is new").host;
-    frontier.resolved(host, None, now);
+    let config = FrontierConfig { head: 4, ..FrontierConfig::default() };
+    let (mut frontier, host) = one_host(&config, 9, now);
     let lease = frontier.lease(now).expect("there is one");
     let until = now + Duration::from_hours(24);
     frontier.park(lease, until, now);
