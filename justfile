@@ -27,6 +27,10 @@ crash rounds="100":
 bench:
     cargo bench --workspace
 
+# The report of the URL-seen test: filters, the whole gate, rebuilding; all of it takes an hour. `filters --keys 1` is a part.
+bench-url-cache *args="all":
+    cargo bench -p url-cache --bench report -- {{args}} --out "{{justfile_directory()}}/benches/runs/$(date +%F)-url-cache"
+
 # A whole crawl without politeness delay on loopback, beside wrk on the same list of URLs.
 bench-crawl *args:
     scripts/bench-crawl.sh {{args}}

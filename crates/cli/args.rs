@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Start a crawl, or resume it where it stopped.
     Crawl(Crawl),
+    /// Start the next visit of a finished job: every page is visited again, and the filter gets new seeds.
+    Recrawl(Recrawl),
     /// Show where a job stands.
     Status(Status),
     /// Explain what became of a URL, and why.
@@ -109,6 +111,16 @@ pub(crate) struct Crawl {
     /// The job's folder; by default `jobs/` and the first seed's host.
     #[arg(long, value_name = "DIR")]
     pub(crate) job: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) layers: Layers,
+}
+
+/// Arguments of `recrawl`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Recrawl {
+    /// The job's folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) job: PathBuf,
     #[command(flatten)]
     pub(crate) layers: Layers,
 }

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let ended = match command {
         Command::Demo(demo) => commands::demo::run(&demo, &global),
         Command::Crawl(crawl) => commands::crawl::run(&crawl, &global),
+        Command::Recrawl(recrawl) => commands::recrawl::run(&recrawl, &global),
         Command::Status(status) => commands::status::run(&status),
         Command::Why(why) => commands::why::run(&why),
         Command::Export(export) => commands::export::run(&export),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 
-use engine::{Report, SeenTest, State};
+use engine::{FilterKind, Loss, Report, SeenTest, ShadowReport, State, Verify};
 use model::Reason;
 
 /// Writes a result to standard output. A reader that went away (`| head`) is no error.
@@ -109,6 +109,9 @@ impl Display for Phrase<'_> {
 pub(crate) fn report(report: &Report) -> String {
     let mut table = Table(String::new());
     let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(&report.state, report.queued));
+    if report.visit > 1 {
+        let _ = writeln!(table.0, "This is visit {}; pages and links are counted over all visits.", report.visit);
+    }
 
     table.section("Pages");
     let session = &report.session;
@@ -136,6 +139,9 @@ pub(crate) fn report(report: &Report) -> String {
     }
     if session.retries > 0 {
         table.row("attempts repeated", thousands(session.retries), "after failures that may pass");
+    }
+    if report.given_up > 0 {
+        table.row("given up", thousands(report.given_up), "still queued when the next visit began");
     }
     table.row("still queued", thousands(report.queued + report.leased), "");
 
@@ -172,18 +178,72 @@ fn seen_test(table: &mut Table, test: &SeenTest) {
     table.row("links asked", thousands(counts.asked), "");
     table.row("seen, by the recent cache", thousands(counts.recent), share(counts.recent, counts.asked));
     table.row("new, by the filter alone", thousands(counts.filter_new), share(counts.filter_new, counts.asked));
-    table.row("seen, on its way to disk", thousands(counts.pending), share(counts.pending, counts.asked));
-    let store = counts.store_seen + counts.store_new;
-    table.row("answered by the store", thousands(store), share(store, counts.asked));
+    match test.verify {
+        Verify::Exact => {
+            table.row("seen, on its way to disk", thousands(counts.pending), share(counts.pending, counts.asked));
+            let store = counts.store_seen + counts.store_new;
+            table.row("answered by the store", thousands(store), share(store, counts.asked));
+        }
+        Verify::Trust => {
+            table.row(
+                "seen, by the filter alone",
+                thousands(counts.filter_seen),
+                share(counts.filter_seen, counts.asked),
+            );
+        }
+    }
+    let mut kind = test.filter.name().to_owned();
+    if test.filters > 1 {
+        let _ = write!(kind, ", {} side by side", test.filters);
+    }
+    if test.stages > 1 {
+        let _ = write!(kind, ", grown to {} stages", test.stages);
+    }
     if test.filter_capacity > 0 {
-        let made_for =
-            format!("of {}: {} of its bits are set", thousands(test.filter_capacity), percent(test.filter_fill));
+        let made_for = format!("of {} ({kind}): {} in use", thousands(test.filter_capacity), percent(test.filter_fill));
         table.row("URLs in the filter", thousands(test.filter_items), made_for);
+    }
+    if test.filter != FilterKind::None {
         table.row("false positives, predicted", percent(test.predicted_false_positive_rate), "at this fill");
+    }
+    if test.verify == Verify::Exact && test.filter != FilterKind::None {
         let observed = test.observed_false_positive_rate.map_or_else(|| "-".to_owned(), percent);
         table.row("false positives, observed", observed, "all caught by the store");
     }
+    if counts.false_negatives > 0 {
+        table.row("forgotten by the filter", thousands(counts.false_negatives), "all caught by the store");
+    }
     table.row("memory", bytes(test.memory_bytes), "");
+    if let Some(loss) = &test.loss {
+        lost(table, loss);
+    }
+    for shadow in &test.shadows {
+        shadow_of(table, shadow);
+    }
+}
+
+fn lost(table: &mut Table, loss: &Loss) {
+    table.section("Lost, because the filter is trusted (url_cache.verify = \"trust\")");
+    table.row("pages lost, expected", format!("{:.1}", loss.expected), "from the filter's fill, this session");
+    if let Some(sampled) = loss.sampled {
+        let sample = format!("{} of {} sampled URLs were never admitted", loss.missing, thousands(loss.sample));
+        table.row("pages lost, sampled", format!("{sampled:.1}"), sample);
+    }
+    for url in &loss.examples {
+        let _ = writeln!(table.0, "  for example {url}");
+    }
+}
+
+fn shadow_of(table: &mut Table, shadow: &ShadowReport) {
+    table.section(&format!("Shadow: what {} would have done (this session)", shadow.filter.name()));
+    let per_new = share(shadow.false_positives, shadow.new);
+    table.row("links asked", thousands(shadow.asked), "those the recent cache did not answer");
+    table.row("new, and taken for known", thousands(shadow.false_positives), format!("{per_new} of the new ones"));
+    if shadow.false_negatives > 0 {
+        table.row("known, and taken for new", thousands(shadow.false_negatives), "");
+    }
+    table.row("time per link", format!("{:.0} ns", shadow.nanoseconds_per_question), "asking and marking");
+    table.row("memory", bytes(shadow.bytes), "");
 }
 
 /// What was written, and what each file is.
@@ -196,6 +256,7 @@ pub(crate) fn files(report: &Report) -> String {
         ("report.json", "this report"),
         ("journal/", "the durable truth"),
         ("db/", "tables that follow from it"),
+        ("filter/", "the URL-seen filter, saved"),
     ] {
         let path = report.job.join(name);
         if path.exists() {

@@ -77,7 +77,9 @@ fn a_filter_with_room_answers_for_new_urls() {
 fn a_filter_that_says_maybe_to_everything_loses_nothing() {
     let settings = [
         "politeness.per_ip=false",
+        "url_cache.filter=bloom",
         "url_cache.capacity=10",
+        "url_cache.when_full=keep",
         "url_cache.false_positive_rate=0.5",
         "url_cache.recent=0",
         "frontier.head=4",
@@ -91,7 +93,9 @@ fn a_filter_that_says_maybe_to_everything_loses_nothing() {
             && observed > 0.9
             && test.predicted_false_positive_rate > 0.9
             && test.counts.false_positives <= test.counts.store_new
-            && test.counts.store_seen > 0
+            // A crawl as short as this ends before its URLs are written as a run: they are pending.
+            && test.counts.store_new > 0
+            && test.counts.store_seen + test.counts.pending > 0
     });
 }
 

@@ -159,6 +159,65 @@ fn check_database(rest: Rest) {
     patient.check("snapshot-empty", |job| snapshot(job, "snap.00000000000F0000", b""), Healing::AsItMayBe);
 }
 
+/// Torn at every 4 KiB, with a page zeroed, of noise, or gone: the filter is made again, and no URL is
+/// dropped for it.
+#[test]
+fn a_damaged_snapshot_of_the_filter_is_made_again() {
+    let site = Site::tiny(43);
+    site.crawl(&["url_cache.capacity=20_000", "crawl.max_pages=40"]).exits(3);
+    let path = site.job().filter();
+    let whole = fs::read(&path).unwrap();
+    assert!(whole.len() > 5 * PAGE as usize, "{} bytes", whole.len());
+    let mut damaged: Vec<(String, Vec<u8>)> =
+        (0..whole.len()).step_by(PAGE as usize).map(|end| (format!("cut at {end}"), whole[..end].to_vec())).collect();
+    let mut zeroed = whole.clone();
+    zeroed[2 * PAGE as usize..3 * PAGE as usize].fill(0);
+    damaged.push(("zeroed".to_owned(), zeroed));
+    damaged.push(("noise".to_owned(), (0..20_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()));
+    for (number, (name, bytes)) in (0..).zip(damaged) {
+        let name = name.replace(' ', "-");
+        let job = JobDir::new(site.path(&name));
+        copy_folder(site.job().root(), job.root());
+        fs::write(job.filter(), bytes).unwrap();
+        // A few pages more, so that each has to tell new URLs from known ones; the last goes to the end.
+        let limit = format!("crawl.max_pages={}", 10 + number);
+        let ended = site.argiope(&["crawl", "--job", &name, "--set", &limit]).exits(3);
+        assert!(ended.healed().iter().any(|healed| healed.contains("filter was made again")), "{name}: {ended}");
+        assert_eq!(ended.healed().len(), 1, "{name}: {ended}");
+        let mut admitted = std::collections::HashSet::new();
+        for (_, record) in journal(&job) {
+            for it in record.admitted().0 {
+                assert!(admitted.insert(it.url.clone()), "{name}: {} was admitted twice", it.url);
+            }
+        }
+    }
+    fs::remove_file(&path).unwrap();
+    let ended = site.resume().set(&["crawl.max_pages=0"]).exits(0);
+    assert!(ended.healed().iter().any(|healed| healed.contains("it had no snapshot")), "{ended}");
+    Audit::of(&site.job(), &site.web.expected()).assert_right(&ended.to_string());
+    assert!(path.is_file(), "a session saves the filter at its end");
+}
+
+/// The exact store in redb: gone, cut, or of noise.
+#[test]
+fn a_damaged_redb_file_is_filled_again() {
+    let site = Site::tiny(44);
+    site.crawl(&["url_cache.store=redb", "crawl.max_pages=60"]).exits(3);
+    for (name, damage) in [
+        ("gone", (&|path: &Path| fs::remove_file(path).unwrap()) as &dyn Fn(&Path)),
+        ("cut", &|path| OpenOptions::new().write(true).open(path).unwrap().set_len(3 * PAGE).unwrap()),
+        ("noise", &|path| fs::write(path, vec![0xa5; 40_000]).unwrap()),
+    ] {
+        let job = JobDir::new(site.path(name));
+        copy_folder(site.job().root(), job.root());
+        damage(&job.database().join("seen.redb"));
+        let ended = site.argiope(&["crawl", "--job", name, "--set", "crawl.max_pages=0"]).exits(0);
+        let told = |word| ended.healed().iter().any(|healed| healed.contains(word));
+        assert!(told("exact store was filled") || told("database was rebuilt"), "{name}: {ended}");
+        Audit::of(&job, &site.web.expected()).assert_right(&format!("{name}: {ended}"));
+    }
+}
+
 #[test]
 fn a_damaged_database_of_a_stopped_crawl_is_healed() {
     check_database(Rest::Stopped);

@@ -10,6 +10,7 @@
 //! | `commands` | what each command prints where, and its exit code |
 //! | `stops` | limits and Ctrl-C: stopped, saved, resumed |
 //! | `crash` | `kill -9` at random times: nothing lost, nothing stored twice |
+//! | `strategies` | every strategy of the URL-seen test: exact, trusted, over two visits, killed and changed |
 //! | `healing` | a job whose files were damaged at rest |
 //!
 //! `harness` serves the web and runs the child; `job_files` reads a job's folder with eyes of its own.
@@ -24,4 +25,5 @@ mod healing;
 mod job_files;
 mod outputs;
 mod stops;
+mod strategies;
 mod why;

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Crawl, global: &Global) -> anyhow::Result<Ended> {
         );
     }
     printed::note(global.quiet, &format!("Job folder: {} (Ctrl-C saves; the same command resumes)", job.display()));
-    let report = engine::Crawl { job, config, seeds, watch: progress::line(global) }.run()?;
+    let report = engine::Crawl { job, config, seeds, revisit: false, watch: progress::line(global) }.run()?;
     printed::out(&printed::report(&report));
     printed::out(&printed::files(&report));
     let ended = Ended::of_report(&report);

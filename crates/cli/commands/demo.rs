@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Demo, global: &Global) -> anyhow::Result<Ended> {
             job.display()
         ),
     );
-    let report = engine::Crawl { job, config, seeds, watch: progress::line(global) }.run()?;
+    let report = engine::Crawl { job, config, seeds, revisit: false, watch: progress::line(global) }.run()?;
     printed::out(&printed::report(&report));
     let judgement = web.expected().judge(&server.log());
     printed::out(&format!("\nJudged by the server's own log\n{judgement}\n"));

@@ -4,6 +4,7 @@ pub(crate) mod config;
 pub(crate) mod crawl;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod recrawl;
 pub(crate) mod status;
 pub(crate) mod why;
 
@@ -54,6 +55,7 @@ impl Ended {
                         | EngineError::Downloader(_)
                         | EngineError::NoSeeds { .. }
                         | EngineError::NoJob { .. }
+                        | EngineError::VisitUnfinished { .. }
                 )
             );
         if wrong { Self::WrongArguments } else { Self::Failed }

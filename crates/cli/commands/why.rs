@@ -34,6 +34,9 @@ fn told(why: &Why) -> String {
         let from = admission.via.as_deref().map_or_else(|| "as a seed".to_owned(), |via| format!("from {via}"));
         let _ = writeln!(text, "  admitted {from}, {} links away from a seed", admission.depth);
     }
+    if why.journal.references > 0 {
+        let _ = writeln!(text, "  linked {} times more, when it was known", why.journal.references);
+    }
     for refusal in &why.journal.refusals {
         let from = refusal.via.as_deref().map_or_else(|| "as a seed".to_owned(), |via| format!("from {via}"));
         let _ = writeln!(text, "  refused {from}: {}, by {}", refusal.reason, refusal.rule);

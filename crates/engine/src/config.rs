@@ -173,7 +173,7 @@ mod tests {
     fn problems_of_all_sections_are_told_at_once() {
         let mut config = Config::default();
         config.crawl.user_agent = "Mozilla/5.0".to_owned();
-        config.url_cache.capacity = 0;
+        config.url_cache.capacity = url_cache::Capacity::Urls(0);
         let keys: Vec<_> = config.check().unwrap_err().0.into_iter().map(|problem| problem.key).collect();
         assert_eq!(keys, ["crawl.user_agent", "url_cache.capacity"]);
     }

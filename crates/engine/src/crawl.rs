@@ -13,20 +13,23 @@ use model::{
 };
 use politeness::{FetchSummary, Next, Permit, Politeness, RobotsAnswer};
 use scope::Scope;
-use storage::{Done, End, JobDir, JournalReader, Record, SegmentWriter, Summary};
+use storage::{Done, End, JobDir, Record, SegmentWriter, Summary};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
-use url_cache::{RecentCache, UrlCache};
+use url_cache::{Judge, RecentCache, UrlCache};
 
 use crate::config::{Config, PRODUCT_TOKEN};
+use crate::ending::Saved;
 use crate::error::EngineError;
 use crate::event::{Durable, Event};
 use crate::fetches::{Fetches, Outcome};
+use crate::intake::Intake;
 use crate::open::{self, Opened};
 use crate::pages::{Finished, PageJob, Pages};
-use crate::report::{Report, State, Tally, folder_bytes};
+use crate::report::{Report, Tally};
+use crate::restore::visit_of;
 use crate::signals::Signals;
-use crate::tables::TableThread;
+use crate::tables::{Snapshots, TableThread};
 use crate::writer::{Files, Write, Writer};
 
 /// URLs that may be leased beyond those being fetched: on a parse thread, or waiting for their
@@ -55,6 +58,8 @@ pub struct Crawl {
     pub config: Config,
     /// Seeds, as the user wrote them. A job that has seeds already needs none.
     pub seeds: Vec<String>,
+    /// Whether to begin the next visit of a finished job: every URL is new again.
+    pub revisit: bool,
     /// Called on the loop's thread about twice a second; it must return quickly.
     pub watch: Box<dyn FnMut(&Report) + Send>,
 }
@@ -88,11 +93,11 @@ pub(crate) struct Running {
     pub(crate) url_cache: UrlCache,
     pub(crate) frontier: Frontier,
     pub(crate) politeness: Politeness,
-    fetches: Fetches,
-    pages: Pages,
+    pub(crate) fetches: Fetches,
+    pub(crate) pages: Pages,
     pub(crate) writer: Writer,
-    tables: TableThread,
-    events: Receiver<Event>,
+    pub(crate) tables: TableThread,
+    pub(crate) events: Receiver<Event>,
     signals: Signals,
 
     /// Everything ever recorded, this session's records as they are handed to the storage thread.
@@ -103,30 +108,35 @@ pub(crate) struct Running {
     pub(crate) pipeline_bytes: u64,
     refills: usize,
     pub(crate) tally: Tally,
-    watch: Box<dyn FnMut(&Report) + Send>,
+    pub(crate) watch: Box<dyn FnMut(&Report) + Send>,
     /// Why nothing more is leased.
-    stopping: Option<End>,
+    pub(crate) stopping: Option<End>,
+    pub(crate) saved: Saved,
     _lock: storage::JobLock,
 }
 
 impl Running {
     fn open(crawl: Crawl, signals: Signals) -> Result<Self, EngineError> {
-        let Crawl { job, config, seeds, watch } = crawl;
+        let Crawl { job, config, mut seeds, revisit, watch } = crawl;
         let clock = Clock::start();
         let job = JobDir::new(job);
         let downloader = Downloader::new(&config.downloader, &config.crawl.user_agent_header(), clock)?;
-        let opened = open::open(&job, &config, &clock)?;
-        let Opened { lock, journal, summary, projection, filter, frontier, seeds: old_seeds, healed } = opened;
+        let opened = open::open(&job, &config, &clock, revisit)?;
+        let Opened { lock, journal, summary, projection, filter, frontier, seeds: old_seeds, offer, healed } = opened;
         if seeds.is_empty() && old_seeds.is_empty() {
             return Err(EngineError::NoSeeds { job: job.root().to_owned() });
         }
+        seeds.extend(offer);
         let config = Arc::new(config);
         // What may wait in front of the storage thread, and what is under way when that is reached.
         let capacity = 2 * PIPELINE + config.downloader.max_concurrent + REFILLS + 64;
         let (sender, events) = tokio::sync::mpsc::channel(capacity);
 
-        let url_cache = UrlCache::new(filter, config.url_cache.recent, Box::new(projection.seen.clone()));
-        let (tables, table_sender) = TableThread::start(projection, journal.end(), sender.clone())?;
+        let judge = projection.seen.clone().map_or(Judge::Filter, Judge::Store);
+        let url_cache = UrlCache::new(filter.filter, config.url_cache.recent, judge, filter.shadows);
+        let identity = config.url_cache.identity(&visit_of(&summary, &[]));
+        let snapshots = Snapshots { path: job.filter(), identity };
+        let (tables, table_sender) = TableThread::start(projection, snapshots, journal.end(), sender.clone())?;
         let software = concat!("argiope/", env!("CARGO_PKG_VERSION"));
         let segments = config
             .storage
@@ -162,6 +172,7 @@ impl Running {
             tally,
             watch,
             stopping: None,
+            saved: Saved::default(),
             _lock: lock,
             job,
             config,
@@ -169,8 +180,10 @@ impl Running {
         };
         let at = running.clock.now();
         let program = software.to_owned();
-        running.record(Record::SessionStarted { at, program, visit: 1 }, None, 0)?;
+        let visit = running.summary.visit.max(1);
+        running.record(Record::SessionStarted { at, program, visit }, None, 0)?;
         running.offer_seeds(&seeds)?;
+        running.warn_of_endless_crawls();
         Ok(running)
     }
 
@@ -205,7 +218,7 @@ impl Running {
         }
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), EngineError> {
+    pub(crate) fn handle(&mut self, event: Event) -> Result<(), EngineError> {
         match event {
             Event::Fetched(lease, Outcome::Page(outcome)) => self.page_fetched(lease, outcome),
             Event::Fetched(lease, Outcome::Robots { outcome, too_many_redirects }) => {
@@ -426,7 +439,7 @@ impl Running {
         let Finished { url, attempts, disposition, note, fetch, page, candidates, refused, rendered } = finished;
         let offered = (candidates.len() + refused.len()) as u32;
         let (refused, refused_again) = self.note_refusals(refused);
-        let (admitted, seen) = self.intake(candidates, Some(&url.url))?;
+        let Intake { admitted, seen, references } = self.intake(candidates, Some(&url.url))?;
         let done = Done {
             fetch: Some(fetch),
             page,
@@ -435,6 +448,7 @@ impl Running {
             admitted,
             refused,
             refused_again,
+            references,
             ..Done::new(url, self.clock.now(), attempts, disposition, note)
         };
         self.record(Record::Done(Box::new(done)), rendered, weight)
@@ -483,89 +497,6 @@ impl Running {
             due.map_or(far, |due| due.since(self.clock.now()).min(far))
         };
         Instant::now() + wait
-    }
-
-    fn stop(&mut self, end: End) {
-        if self.stopping.is_some() {
-            return;
-        }
-        self.stopping = Some(end);
-        let now = self.clock.now();
-        for lease in self.fetches.abort() {
-            let _ = self.frontier.release(lease, Fate::Back(Time::ZERO), now, now, now);
-        }
-    }
-
-    /// The counter that ends a run: nothing leased, so everything is durable; and nothing queued but
-    /// URLs of parked hosts, unless the crawl was stopped.
-    fn ended(&self) -> Option<End> {
-        match &self.stopping {
-            Some(end) => (self.frontier.leased() == 0).then(|| end.clone()),
-            None if self.frontier.is_finished() => Some(End::Finished),
-            None => None,
-        }
-    }
-
-    fn tick(&mut self) {
-        let now = self.clock.now();
-        for host in self.frontier.evict(now) {
-            self.politeness.forget(host);
-        }
-        if let Some(which) = self.limit_reached(now) {
-            self.stop(End::Limit { which: which.to_owned() });
-        }
-        self.publish(State::Running);
-    }
-
-    fn limit_reached(&self, now: Time) -> Option<&'static str> {
-        let crawl = &self.config.crawl;
-        let session = &self.tally.session;
-        let over = |limit: u64, value: u64| limit > 0 && value >= limit;
-        [
-            ("crawl.max_pages", over(crawl.max_pages, session.pages)),
-            ("crawl.max_bytes", over(crawl.max_bytes.0, session.body_bytes)),
-            ("crawl.max_duration", !crawl.max_duration.0.is_zero() && self.tally.seconds(now) >= crawl.max_duration.0),
-            ("crawl.max_disk", crawl.max_disk.0 > 0 && folder_bytes(self.job.root()) >= crawl.max_disk.0),
-        ]
-        .into_iter()
-        .find_map(|(key, reached)| reached.then_some(key))
-    }
-
-    /// Tells the figures to whoever watches, and to `argiope status`.
-    fn publish(&mut self, state: State) {
-        let report = self.report(state);
-        if let Err(error) = report.write_passing(&self.job.status()) {
-            // Nobody's crawl ends for want of these figures; if the disk is full, the journal will say so.
-            tracing::warn!(%error, "the figures of the moment could not be written");
-        }
-        (self.watch)(&report);
-    }
-
-    /// Makes everything durable, writes what is derived from the journal, and says how it ended.
-    fn close(mut self, end: Result<End, EngineError>) -> Result<Report, EngineError> {
-        let end = end.and_then(|end| self.balance().map(|()| end));
-        let last = end.as_ref().map_or(End::Failed, End::clone);
-        let told = self.record(Record::SessionEnded { at: self.clock.now(), end: last }, None, 0);
-        // What stopped the crawl matters more than that this could not be told.
-        let recorded = end.and_then(|end| told.map(|()| end));
-        // The threads finish what they have. After an orderly end the queue of events has room for all
-        // they may say; after an error nobody listens.
-        if recorded.is_err() {
-            self.events.close();
-        }
-        let (pages, writer, tables) = (self.pages.stop(), self.writer.stop(), self.tables.join());
-        // A thread that failed knows the cause; those behind it, and the loop, only saw that it was gone.
-        tables.and(writer).and(pages)?;
-        let end = recorded?;
-        while let Ok(event) = self.events.try_recv() {
-            self.handle(event)?;
-        }
-        storage::write_index(JournalReader::open(&self.job.journal())?, &self.job.index())?;
-        let report = self.report(State::of_end(&end));
-        report.write(&self.job.status())?;
-        report.write(&self.job.report())?;
-        (self.watch)(&report);
-        Ok(report)
     }
 }
 

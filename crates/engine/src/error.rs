@@ -37,6 +37,26 @@ pub enum EngineError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A file of the job could not be removed.
+    #[error("could not {doing} {}: {source}", path.display())]
+    File {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The next visit was asked for, and this one is not over.
+    #[error(
+        "visit {visit} of the job in {0} is not finished: `argiope crawl --job {0}` goes on with it", job.display()
+    )]
+    VisitUnfinished {
+        /// The job's folder.
+        job: PathBuf,
+        /// The visit under way.
+        visit: u32,
+    },
     /// No job was ever started there.
     #[error("there is no job in {0}: start one with `argiope crawl URL --job {0}`", job.display())]
     NoJob {

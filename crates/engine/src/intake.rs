@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{CanonicalUrl, HopClass, QueuedUrl, Reason, UrlError};
+use model::{CanonicalUrl, HopClass, QueuedUrl, Reason, UrlError, UrlKey};
 use std::sync::Arc;
 use storage::{Admitted, Record, Refused};
 use url_cache::{Question, Verdict};
@@ -16,14 +16,23 @@ const SEEDS_BYTES: usize = 4 << 20;
 /// Seeds that make one record: each may be refused by a rule that is longer than the seed.
 const SEEDS_AT_ONCE: usize = 10_000;
 
+/// What became of a batch of URLs, as the journal keeps it.
+pub(crate) struct Intake {
+    /// Those that were new.
+    pub(crate) admitted: Vec<Admitted>,
+    /// How many were seen before.
+    pub(crate) seen: u32,
+    /// Which these were, where references are counted.
+    pub(crate) references: Vec<UrlKey>,
+}
+
 impl Running {
-    /// Asks which of the URLs are new, as one batch, and queues those. Returns them as the journal
-    /// keeps them, and how many were seen before.
+    /// Asks which of the URLs are new, as one batch, and queues those.
     pub(crate) fn intake(
         &mut self,
         candidates: Vec<Candidate>,
         via: Option<&CanonicalUrl>,
-    ) -> Result<(Vec<Admitted>, u32), EngineError> {
+    ) -> Result<Intake, EngineError> {
         let questions: Vec<Question<'_>> =
             candidates.iter().map(|candidate| Question { key: candidate.key, url: candidate.url.as_str() }).collect();
         let mut verdicts = Vec::with_capacity(questions.len());
@@ -31,10 +40,13 @@ impl Running {
 
         let now = self.clock.now();
         let mut admitted = Vec::new();
-        let mut seen = 0;
+        let (mut seen, mut references) = (0, Vec::new());
         for (candidate, verdict) in candidates.into_iter().zip(verdicts) {
             if verdict != Verdict::New {
                 seen += 1;
+                if self.config.url_cache.count_references {
+                    references.push(candidate.key);
+                }
                 continue;
             }
             let Candidate { url, depth, redirects, hop, .. } = candidate;
@@ -54,7 +66,7 @@ impl Running {
             let QueuedUrl { url, rank, .. } = self.frontier.admit(queued, now);
             admitted.push(Admitted { url, rank, depth, redirects, hop });
         }
-        Ok((admitted, seen))
+        Ok(Intake { admitted, seen, references })
     }
 
     /// Offers the user's seeds. They become durable with the first group, before anything that
@@ -103,7 +115,7 @@ impl Running {
         for Refused { reference, rule, .. } in &refused {
             self.tally.warn(format!("the seed {reference} is refused: {rule}"));
         }
-        let (admitted, seen) = self.intake(candidates, None)?;
+        let Intake { admitted, seen, .. } = self.intake(candidates, None)?;
         let at = self.clock.now();
         let offered = u32::try_from(seeds.len()).unwrap_or(u32::MAX);
         self.record(Record::Seeds { at, offered, seen, admitted, refused }, None, 0)

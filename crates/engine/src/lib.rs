@@ -24,13 +24,16 @@
 
 mod config;
 mod crawl;
+mod ending;
 mod error;
 mod event;
+mod exact;
 mod fetches;
 mod intake;
 mod open;
 mod pages;
 mod report;
+mod restore;
 mod settings;
 mod signals;
 mod status;
@@ -44,3 +47,4 @@ pub use crate::intake::parse_seed;
 pub use crate::report::{Parked, Report, SeenTest, Session, State};
 pub use crate::settings::{Effective, Settings, SettingsError};
 pub use crate::status::{UrlState, Why, status, why};
+pub use url_cache::{FilterKind, Loss, ShadowReport, Verify};

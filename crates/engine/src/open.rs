@@ -5,23 +5,28 @@
 //! 3. WARC segments are cut where the journal's knowledge ends.
 //! 4. The database is opened, what it lacks is applied, and every tree is counted against the
 //!    journal. One that does not open, or holds less or more, is healed: its snapshot files are
-//!    removed, and where that does not serve it is moved aside and rebuilt.
+//!    removed, and where that does not serve it is moved aside and rebuilt. The exact store of the
+//!    URL-seen test is filled anew where only it differs.
+//! 5. If the pages are to be visited anew, that is recorded.
+//! 6. The filter is loaded from its snapshot, or made again from the journal.
 //!
 //! Each step can be killed at any point and repeated.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use frontier::{Frontier, Restored};
+use frontier::Frontier;
 use model::{CanonicalUrl, Census, Clock, HopClass};
 use storage::{
-    Database, HostQueue, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
+    Database, End, HostQueue, JobDir, JobLock, Journal, JournalReader, Position, Record, StorageError, Summary,
     recover_segments,
 };
-use url_cache::{Filter, Generation, Question, SeenStore, SledStore};
 
 use crate::config::Config;
 use crate::error::EngineError;
+use crate::exact;
+use crate::restore::{self, Restored};
 use crate::tables::Projection;
 
 /// Records applied to the tables at once when they catch up: enough to sort well.
@@ -39,17 +44,19 @@ pub(crate) struct Opened {
     pub(crate) journal: Journal,
     pub(crate) summary: Summary,
     pub(crate) projection: Projection,
-    /// The filter, knowing every URL ever admitted.
-    pub(crate) filter: Box<dyn Filter>,
+    /// The filter and its shadows, knowing every URL this visit admitted.
+    pub(crate) filter: Restored,
     pub(crate) frontier: Frontier,
     /// Seeds so far, to draw the scope around.
     pub(crate) seeds: Vec<CanonicalUrl>,
+    /// Seeds that this visit must be offered before anything else.
+    pub(crate) offer: Vec<String>,
     /// What was found wrong and healed, in words for the report.
     pub(crate) healed: Vec<String>,
 }
 
-/// Opens the job, or makes it.
-pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opened, EngineError> {
+/// Opens the job, or makes it; `revisit` begins the next visit of one that is finished.
+pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) -> Result<Opened, EngineError> {
     let lock = job.lock()?;
     // Before the first seed is durable: a job that is resumed is resumed as it was started.
     if !job.config().is_file() {
@@ -58,20 +65,17 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opene
     let mut healed = Vec::new();
 
     let mut summary = Summary::default();
-    let mut filter = config.url_cache.build_filter(Generation::of_visit(0));
     let mut seeds = Vec::new();
+    let mut own_seeds = BTreeSet::new();
     let mut frontier = Frontier::new(&config.frontier);
-    let (journal, torn) = Journal::open(&job.journal(), |position, record| {
+    let (mut journal, torn) = Journal::open(&job.journal(), |position, record| {
         summary.add(position, &record);
-        for admitted in record.admitted().0 {
-            let question = Question { key: admitted.url.key(), url: admitted.url.as_str() };
-            filter.ask_and_mark(&[question], &mut [false]);
-        }
         seeds.extend(seeds_of(&record).cloned());
-        if let Record::Done(done) = &record
-            && done.fetch.is_some()
-        {
-            frontier.count_page(done.url.url.host_key());
+        match &record {
+            Record::Seeds { admitted, .. } => own_seeds.extend(admitted.iter().map(|it| it.url.as_str().to_owned())),
+            Record::Done(done) if done.fetch.is_some() => frontier.count_page(done.url.url.host_key()),
+            Record::VisitStarted { .. } => frontier = Frontier::new(&config.frontier),
+            _ => {}
         }
         Ok(())
     })?;
@@ -84,12 +88,29 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock) -> Result<Opene
         healed.push(format!("{} bytes the journal does not know were cut off the WARC files", recovered.cut_bytes));
     }
 
-    let (projection, queues) = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
+    let (mut projection, mut queues) = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
+    if revisit {
+        if summary.end != Some(End::Finished) {
+            return Err(EngineError::VisitUnfinished { job: job.root().to_owned(), visit: summary.visit });
+        }
+        let record = Record::VisitStarted { at: clock.now(), visit: summary.visit + 1 };
+        let position = journal.append(&record)?;
+        journal.sync()?;
+        summary.add(position, &record);
+        projection.apply(&[(position, record)])?;
+        projection.checkpoint(journal.end())?;
+        (frontier, queues) = (Frontier::new(&config.frontier), Vec::new());
+    }
+    // A visit that was killed before its seeds were durable is offered them again.
+    let offer = if summary.admitted.entries == 0 { own_seeds.into_iter().collect() } else { Vec::new() };
+
+    let mut filter = restore::restore(job, &config.url_cache, &summary, journal.end())?;
+    healed.extend(filter.healed.take());
     frontier.resume_admissions(summary.next_admission);
     for queue in queues {
-        frontier.restore(Restored { first: queue.head, count: queue.count }, clock.now());
+        frontier.restore(frontier::Restored { first: queue.head, count: queue.count }, clock.now());
     }
-    Ok(Opened { lock, journal, summary, projection, filter, frontier, seeds, healed })
+    Ok(Opened { lock, journal, summary, projection, filter, frontier, seeds, offer, healed })
 }
 
 /// The seeds a record admits: the user's, and what a redirected one led to.
@@ -118,18 +139,17 @@ fn open_database(
             && summary.sessions > 0
             && summary.admitted.entries > 0
         {
-            let urls = summary.admitted.entries;
+            let urls = summary.admitted_ever();
             healed.push(format!("the database was missing or empty, and was rebuilt from the journal ({urls} URLs)"));
         } else if summary.end.is_some() && opened.checkpoint < end {
             // A session that ends in order leaves the database up to date, unless it is killed at that.
             healed.push("the database was behind the journal, and was brought up to date".to_owned());
         }
-        let seen = SledStore::open(opened.tables.db())?;
-        let projection = Projection { tables: opened.tables, seen };
+        let projection = Projection::open(job, config, opened.tables)?;
         if opened.checkpoint > end {
             return Ok(Err("it is ahead of the journal".to_owned()));
         }
-        caught_up(job, config, projection, opened.checkpoint, summary)
+        caught_up(job, config, projection, opened.checkpoint, summary, healed)
     });
     let why = match opened {
         Ok(Ok(checked)) => return Ok(checked),
@@ -143,14 +163,13 @@ fn open_database(
         Database::discard(&job.database(), clock.now())?;
     }
     let opened = Database::open(&job.database(), config.storage.cache_capacity)?;
-    let seen = SledStore::open(opened.tables.db())?;
-    let projection = Projection { tables: opened.tables, seen };
-    let rebuilt = caught_up(job, config, projection, Position::START, summary)?
+    let projection = Projection::open(job, config, opened.tables)?;
+    let rebuilt = caught_up(job, config, projection, Position::START, summary, healed)?
         .map_err(|detail| EngineError::Unhealable { job: job.root().to_owned(), detail })?;
-    rebuilt.0.tables.checkpoint(end)?;
+    rebuilt.0.checkpoint(end)?;
     healed.push(format!(
         "the database was rebuilt from the journal ({} URLs in {:.1} s), because {why}",
-        summary.admitted.entries,
+        summary.admitted_ever(),
         started.elapsed().as_secs_f64()
     ));
     Ok(rebuilt)
@@ -163,6 +182,7 @@ fn caught_up(
     mut projection: Projection,
     from: Position,
     summary: &Summary,
+    healed: &mut Vec<String>,
 ) -> Result<Result<Checked, String>, EngineError> {
     let mut batch: Vec<(Position, Record)> = Vec::new();
     for entry in JournalReader::open_at(&job.journal(), from)? {
@@ -170,13 +190,16 @@ fn caught_up(
         let bytes = batch.first().map_or(0, |(first, _)| position.get() - first.get());
         if batch.len() >= CATCH_UP || bytes >= CATCH_UP_BYTES {
             projection.apply(&batch)?;
+            if projection.run.is_full() {
+                projection.write_run()?;
+            }
             batch.clear();
         }
         batch.push((position, record));
     }
     projection.apply(&batch)?;
+    projection.write_run()?;
     let trees = [
-        ("URLs seen", projection.seen.census()?, summary.admitted),
         ("queued URLs", projection.tables.queue_census(), summary.queued),
         ("pages", projection.tables.pages_census(), summary.done),
     ];
@@ -189,6 +212,11 @@ fn caught_up(
                 format!("it holds {} {name} where the journal says {entries}", found.entries)
             }));
         }
+    }
+    if let Some(seen) = &projection.seen
+        && let Some(settled) = exact::settle(&**seen, job, summary)?
+    {
+        healed.push(settled);
     }
     // Values are read here too, where one that cannot be read is still healed.
     let head = config.frontier.head.min(FIRST_HEAD);

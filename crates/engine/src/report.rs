@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use model::{Complaint, FailureKind, HostKey, Reason, Time};
 use serde::{Deserialize, Serialize};
 use storage::{End, JobDir, Summary};
-use url_cache::{Counts, FilterKind};
+use url_cache::{Counts, FilterKind, Loss, ShadowReport, Verify};
 
 use crate::crawl::Running;
 use crate::error::EngineError;
@@ -52,6 +52,12 @@ impl State {
 pub struct SeenTest {
     /// The filter in front of the store.
     pub filter: FilterKind,
+    /// Who decides: the store, or the filter alone.
+    pub verify: Verify,
+    /// Filters side by side, which must all agree.
+    pub filters: u32,
+    /// Filters one after the other: more than one where it has grown.
+    pub stages: u32,
     /// Questions and who answered them.
     pub counts: Counts,
     /// URLs the filter holds, and is made for.
@@ -68,6 +74,10 @@ pub struct SeenTest {
     pub memory_bytes: u64,
     /// New URLs not yet in the store.
     pub pending: u64,
+    /// What a trusted filter lost; `None` where the store decides, and nothing is.
+    pub loss: Option<Loss>,
+    /// What other strategies would have done.
+    pub shadows: Vec<ShadowReport>,
 }
 
 /// The figures of a crawl. Counts are of the whole job, over all its sessions, but for those in
@@ -78,13 +88,15 @@ pub struct Report {
     pub state: State,
     /// The job's folder.
     pub job: PathBuf,
+    /// The visit under way, from 1.
+    pub visit: u32,
     /// What this session did.
     pub session: Session,
     /// URLs a server answered, whatever the status.
     pub pages: u64,
     /// Of these, pages that were parsed.
     pub parsed: u64,
-    /// Seeds that a server answered.
+    /// Seeds that a server answered in this visit.
     pub seeds_answered: u64,
     /// Bytes of bodies as received.
     pub body_bytes: u64,
@@ -96,12 +108,14 @@ pub struct Report {
     pub hosts: Option<u64>,
     /// References offered; `offered = admitted + refused + seen`.
     pub offered: u64,
-    /// URLs admitted; `admitted = queued + leased + done`.
+    /// URLs admitted; `admitted = queued + leased + done + given_up`.
     pub admitted: u64,
     /// References the job knew already.
     pub seen: u64,
     /// URLs done.
     pub done: u64,
+    /// URLs that were still queued when the next visit began.
+    pub given_up: u64,
     /// Answers by status.
     pub answered: BTreeMap<u16, u64>,
     /// URLs given up, by kind of failure.
@@ -167,6 +181,8 @@ pub(crate) struct Tally {
     window: VecDeque<(Time, u64)>,
     /// Hosts left alone for the rest of the session, and why. As many as the frontier holds.
     pub(crate) parked: HashMap<HostKey, Reason>,
+    /// Which URLs of the gate's sample were really admitted; empty until somebody has looked.
+    pub(crate) sample_known: Vec<bool>,
     healed: Vec<String>,
     warnings: Vec<String>,
 }
@@ -180,6 +196,7 @@ impl Tally {
             started: now,
             window: VecDeque::new(),
             parked: HashMap::new(),
+            sample_known: Vec::new(),
             healed,
             warnings: Vec::new(),
         }
@@ -236,14 +253,19 @@ impl Running {
         }
         report.seen_test = Some(SeenTest {
             filter: self.config.url_cache.filter,
+            verify: self.config.url_cache.verify,
+            filters: self.config.url_cache.filters,
+            stages: fill.stages,
             counts,
-            filter_items: report.admitted,
+            filter_items: fill.items,
             filter_capacity: fill.capacity,
             filter_fill: fill.ratio,
             predicted_false_positive_rate: fill.predicted_false_positive_rate,
             observed_false_positive_rate: counts.observed_false_positive_rate(),
             memory_bytes: self.url_cache.memory_bytes() as u64,
             pending: self.url_cache.pending() as u64,
+            loss: self.url_cache.loss(&self.tally.sample_known),
+            shadows: self.url_cache.shadows(),
         });
         report.memory_bytes = resident_bytes();
         report.healed.clone_from(&self.tally.healed);
@@ -260,13 +282,14 @@ impl Running {
         let mut wrong = Vec::new();
         if !summary.balances() {
             wrong.push(format!(
-                "offered {} = admitted {} + refused {} + seen {}; admitted = queued {} + done {}",
+                "offered {} = admitted {} + refused {} + seen {}; admitted = queued {} + done {} + given up {}",
                 summary.offered,
-                summary.admitted.entries,
+                summary.admitted_ever(),
                 summary.refused_total(),
                 summary.seen,
                 summary.queued.entries,
-                summary.done.entries
+                summary.done.entries,
+                summary.given_up
             ));
         }
         if summary.queued.entries != queued + leased {
@@ -285,6 +308,7 @@ impl Report {
         Self {
             state,
             job: job.to_owned(),
+            visit: summary.visit.max(1),
             session: Session::default(),
             pages: summary.answered.values().sum(),
             parsed: summary.pages,
@@ -294,9 +318,10 @@ impl Report {
             leased: 0,
             hosts: None,
             offered: summary.offered,
-            admitted: summary.admitted.entries,
+            admitted: summary.admitted_ever(),
             seen: summary.seen,
             done: summary.done.entries,
+            given_up: summary.given_up,
             answered: summary.answered.clone(),
             failed: summary.failed.clone(),
             refused: summary.refused.clone(),

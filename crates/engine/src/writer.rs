@@ -19,6 +19,7 @@ use frontier::Refill;
 use model::Clock;
 use storage::{CrawlLog, Done, Journal, Position, Record, Rendered, SegmentWriter, StorageError};
 use tokio::sync::mpsc::Sender;
+use url_cache::Filter;
 
 use crate::error::EngineError;
 use crate::event::{Alarm, Durable, Event};
@@ -45,6 +46,8 @@ pub(crate) enum Write {
     Attempt(Box<Done>),
     /// The queue table is to be read, after all that was told before.
     Refill(Refill),
+    /// A copy of the filter, which knows what was told before and nothing else.
+    Snapshot(Box<dyn Filter>),
 }
 
 /// The storage thread and the queue in front of it.
@@ -157,6 +160,12 @@ impl Worker {
                     self.refills.push(refill);
                     let soon = Instant::now() + REFILL_WAIT.min(self.files.sync_interval);
                     deadline = Some(deadline.map_or(soon, |deadline| deadline.min(soon)));
+                }
+                Ok(Write::Snapshot(filter)) => {
+                    // What the copy knows must be durable before the copy is.
+                    self.commit()?;
+                    deadline = None;
+                    self.to_tables(TableWork::Snapshot(filter, self.files.journal.end()))?;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.commit(),

@@ -53,7 +53,7 @@ impl fmt::Display for HostKey {
 ///
 /// Two different URLs share a key with probability 2⁻¹²⁸ per pair within a host: 10⁻¹⁹ for a crawl
 /// of ten billion URLs. Heritrix's 40 bits lose 12 of 5 million on one host.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct UrlKey([u8; 24]);
 
 impl UrlKey {
@@ -65,6 +65,11 @@ impl UrlKey {
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&host.to_bytes());
         bytes[8..].copy_from_slice(&xxh3_128_with_seed(url.as_bytes(), KEY_SEED).to_be_bytes());
+        Self(bytes)
+    }
+
+    /// The inverse of [`UrlKey::as_bytes`].
+    pub fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 

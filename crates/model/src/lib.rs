@@ -36,7 +36,7 @@
 //! moment
 //!
 //! ```text
-//! offered = admitted + refused + seen          admitted = queued + leased + done
+//! offered = admitted + refused + seen          admitted = queued + leased + done + given up
 //! ```
 //!
 //! and the engine asserts both when a run ends.

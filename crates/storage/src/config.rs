@@ -47,7 +47,7 @@ impl Default for StorageConfig {
             compression: 3,
             keep: Keep::All,
             sync_interval: Span(Duration::from_millis(100)),
-            cache_capacity: ByteSize(64 << 20),
+            cache_capacity: ByteSize(16 << 20),
         }
     }
 }

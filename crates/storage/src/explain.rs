@@ -24,6 +24,8 @@ pub struct Explanation {
     pub refusals: Vec<Refusal>,
     /// Why its host is left alone in the last session, if the URL is still queued.
     pub parked: Option<Parked>,
+    /// How often a page linked to it that did not queue it, as far as references are counted.
+    pub references: u64,
     /// How it ended, once for each visit.
     pub ends: Vec<(Position, Done)>,
 }
@@ -79,6 +81,7 @@ pub struct Refusal {
 pub fn explain(journal: JournalReader, reference: &str) -> Result<Explanation, StorageError> {
     let url = CanonicalUrl::parse(reference).ok();
     let is_asked_for = |text: &str| text == reference || url.is_some() && CanonicalUrl::parse(text).ok() == url;
+    let key = url.as_ref().map(CanonicalUrl::key);
     let mut explanation = Explanation::default();
     for record in journal {
         let (position, record) = record?;
@@ -94,6 +97,9 @@ pub fn explain(journal: JournalReader, reference: &str) -> Result<Explanation, S
                 explanation.refusals.push(Refusal { position, at, via: via.clone(), depth, reason, rule });
             }
         }
+        if let (Record::Done(done), Some(key)) = (&record, key) {
+            explanation.references += done.references.iter().filter(|reference| **reference == key).count() as u64;
+        }
         match record {
             Record::Done(done) if Some(&done.url.url) == url.as_ref() => {
                 explanation.ends.push((position, *done));
@@ -102,6 +108,11 @@ pub fn explain(journal: JournalReader, reference: &str) -> Result<Explanation, S
                 if url.as_ref().is_some_and(|url| url.origin() == origin) =>
             {
                 explanation.parked = Some(Parked { at, reason, rule });
+            }
+            // It may have been queued, and was given up; this visit has to find it anew.
+            Record::VisitStarted { .. } => {
+                explanation.admissions.truncate(explanation.ends.len());
+                explanation.parked = None;
             }
             // A new session begins without a memory of it.
             Record::SessionStarted { .. } => explanation.parked = None,

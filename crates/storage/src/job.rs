@@ -96,6 +96,11 @@ impl JobDir {
         self.root.join("db")
     }
 
+    /// `filter/seen.filter`: the snapshot of the URL-seen filter.
+    pub fn filter(&self) -> PathBuf {
+        self.root.join("filter").join("seen.filter")
+    }
+
     /// `warc/`: what was fetched.
     pub fn warc(&self) -> PathBuf {
         self.root.join("warc")

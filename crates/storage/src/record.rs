@@ -85,6 +85,13 @@ pub enum Record {
         /// The rule, or what the system said.
         rule: String,
     },
+    /// The pages are visited anew: every URL is new again, and what was still queued is given up.
+    VisitStarted {
+        /// When.
+        at: Time,
+        /// Which visit, from 2: the first begins with the job.
+        visit: u32,
+    },
 }
 
 /// Why a session ended.
@@ -159,6 +166,8 @@ pub struct Done {
     pub refused: Vec<Refused>,
     /// How many others were refused, by reason: the same links stand on every page of a site.
     pub refused_again: Vec<(Reason, u32)>,
+    /// The keys of those the job knew already, where references are counted.
+    pub references: Vec<UrlKey>,
 }
 
 /// Facts of an answer.
@@ -245,6 +254,7 @@ impl Done {
             admitted: Vec::new(),
             refused: Vec::new(),
             refused_again: Vec::new(),
+            references: Vec::new(),
         }
     }
 
@@ -272,7 +282,10 @@ impl Record {
         match self {
             Self::Seeds { admitted, .. } => (admitted, None),
             Self::Done(done) => (&done.admitted, Some(done.url.url.shared())),
-            Self::SessionStarted { .. } | Self::SessionEnded { .. } | Self::HostParked { .. } => (&[], None),
+            Self::SessionStarted { .. }
+            | Self::SessionEnded { .. }
+            | Self::HostParked { .. }
+            | Self::VisitStarted { .. } => (&[], None),
         }
     }
 
@@ -281,7 +294,10 @@ impl Record {
         match self {
             Self::Seeds { refused, .. } => refused,
             Self::Done(done) => &done.refused,
-            Self::SessionStarted { .. } | Self::SessionEnded { .. } | Self::HostParked { .. } => &[],
+            Self::SessionStarted { .. }
+            | Self::SessionEnded { .. }
+            | Self::HostParked { .. }
+            | Self::VisitStarted { .. } => &[],
         }
     }
 
@@ -291,7 +307,8 @@ impl Record {
             Self::SessionStarted { at, .. }
             | Self::Seeds { at, .. }
             | Self::SessionEnded { at, .. }
-            | Self::HostParked { at, .. } => *at,
+            | Self::HostParked { at, .. }
+            | Self::VisitStarted { at, .. } => *at,
             Self::Done(done) => done.finished,
         }
     }
@@ -312,5 +329,14 @@ pub(crate) fn queue_key(key: UrlKey, rank: Rank) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&key.host().to_bytes());
     bytes[8..].copy_from_slice(&rank.to_bytes());
+    bytes
+}
+
+/// The key of a URL's end in the table `pages`: its key, then the number of its admission.
+/// A URL that is visited again has one entry for each visit, in their order.
+pub(crate) fn page_key(key: UrlKey, rank: Rank) -> [u8; UrlKey::LEN + 8] {
+    let mut bytes = [0; UrlKey::LEN + 8];
+    bytes[..UrlKey::LEN].copy_from_slice(key.as_bytes());
+    bytes[UrlKey::LEN..].copy_from_slice(&rank.admission().to_be_bytes());
     bytes
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Census, Complaint, Disposition, FailureKind, HopClass, Reason, Time};
 use serde::Serialize;
 
-use crate::record::{Done, End, FetchFacts, PageFacts, Position, Record, queue_key};
+use crate::record::{Done, End, FetchFacts, PageFacts, Position, Record, page_key, queue_key};
 
 /// The sums of a journal. Adding each record once, in order, gives the same from the start of a job
 /// as over any number of sessions, so that a resumed crawl goes on counting.
@@ -21,11 +21,15 @@ pub struct Summary {
     pub sessions: u32,
     /// The visit under way, from 1.
     pub visit: u32,
+    /// Where its first record begins.
+    pub visit_began: Position,
+    /// Where the visit before began, and how many URLs it admitted; `None` in the first.
+    pub visit_before: Option<(Position, u64)>,
     /// How the last session ended; `None` while one runs, or when it was killed.
     pub end: Option<End>,
     /// Seeds offered.
     pub seeds: u64,
-    /// Seeds that a server answered.
+    /// Seeds that a server answered in this visit.
     pub seeds_answered: u64,
     /// References offered; `offered = seen + admitted + refused`.
     pub offered: u64,
@@ -33,11 +37,17 @@ pub struct Summary {
     pub seen: u64,
     /// Those refused, by reason.
     pub refused: BTreeMap<Reason, u64>,
-    /// Keys of the URLs ever queued.
+    /// Keys of the URLs queued in this visit, as they stand in the URL-seen test's store.
     pub admitted: Census,
+    /// References of this visit's pages to URLs the job knew, as far as they are counted one by one.
+    pub references: u64,
+    /// URLs queued in the visits before.
+    pub admitted_before: u64,
+    /// URLs that were still queued when the next visit began.
+    pub given_up: u64,
     /// Keys of the URLs still queued, as they stand in the table `queue`.
     pub queued: Census,
-    /// Keys of the URLs done, as they stand in the table `pages`.
+    /// Ends of URLs, as they stand in the table `pages`.
     pub done: Census,
     /// URLs done, by status of the answer.
     pub answered: BTreeMap<u16, u64>,
@@ -83,6 +93,7 @@ impl Summary {
             Record::Done(done) => self.add_done(done),
             Record::SessionEnded { end, .. } => self.end = Some(end.clone()),
             Record::HostParked { .. } => {}
+            Record::VisitStarted { visit, .. } => self.begin_visit(position, *visit),
         }
         for admitted in record.admitted().0 {
             let key = admitted.url.key();
@@ -101,18 +112,37 @@ impl Summary {
     }
 
     /// Whether every reference and every URL is accounted for:
-    /// `offered = seen + admitted + refused`, and `admitted = queued + done`.
+    /// `offered = seen + admitted + refused`, and `admitted = queued + done + given up`, over all visits.
     pub fn balances(&self) -> bool {
-        self.offered == self.seen + self.admitted.entries + self.refused_total()
-            && self.admitted.entries == self.queued.entries + self.done.entries
+        let admitted = self.admitted_ever();
+        self.offered == self.seen + admitted + self.refused_total()
+            && admitted == self.queued.entries + self.done.entries + self.given_up
+    }
+
+    /// URLs queued, over all visits.
+    pub fn admitted_ever(&self) -> u64 {
+        self.admitted_before + self.admitted.entries
+    }
+
+    fn begin_visit(&mut self, position: Position, visit: u32) {
+        self.visit_before = Some((self.visit_began, self.admitted.entries));
+        self.visit_began = position;
+        self.visit = visit;
+        self.admitted_before += self.admitted.entries;
+        self.admitted = Census::default();
+        self.references = 0;
+        self.seeds_answered = 0;
+        self.given_up += self.queued.entries;
+        self.queued = Census::default();
     }
 
     fn add_done(&mut self, done: &Done) {
         let key = done.url.url.key();
         self.queued.remove(&queue_key(key, done.url.rank));
-        self.done.add(key.as_bytes());
+        self.done.add(&page_key(key, done.url.rank));
         self.offered += u64::from(done.offered);
         self.seen += u64::from(done.seen);
+        self.references += done.references.len() as u64;
         for (reason, times) in &done.refused_again {
             *self.refused.entry(*reason).or_default() += u64::from(*times);
         }
@@ -181,6 +211,23 @@ mod tests {
         assert_eq!(summary.refused, BTreeMap::from([(Reason::OutOfScope, 1), (Reason::Malformed, 1)]));
         assert_eq!(summary.segment_ends, BTreeMap::from([(testing::SEGMENT.to_owned(), 900)]));
         assert_eq!((summary.captures, summary.capture_bytes, summary.next_admission), (1, 600, 3));
+    }
+
+    #[test]
+    fn a_visit_begins_anew_and_gives_up_what_was_queued() {
+        let mut summary = Summary::default();
+        let mut records = testing::small_crawl();
+        // The last URL of the first visit is still queued when the second begins.
+        records.retain(|record| !matches!(record, Record::Done(done) if done.attempts == 0));
+        records.extend(testing::second_visit());
+        for (position, record) in testing::numbered(&records) {
+            summary.add(position, &record);
+        }
+        assert!(summary.balances(), "{summary:?}");
+        assert_eq!((summary.visit, summary.sessions), (2, 2));
+        assert_eq!(summary.visit_before, Some((Position::START, 3)));
+        assert_eq!((summary.admitted.entries, summary.admitted_ever(), summary.given_up), (1, 4, 1));
+        assert_eq!((summary.queued, summary.done.entries, summary.references), (Census::default(), 3, 2));
     }
 
     #[test]

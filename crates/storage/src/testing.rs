@@ -96,6 +96,24 @@ pub(crate) fn small_crawl() -> Vec<Record> {
     ]
 }
 
+/// A second visit of the same seed, with its references counted.
+pub(crate) fn second_visit() -> Vec<Record> {
+    let seed = admitted("http://a.example/", 3);
+    let home = Done {
+        offered: 2,
+        seen: 2,
+        references: vec![seed.url.key(), linked("http://b.example/dead", 1).url.key()],
+        ..done(&seed, Disposition::Answered(200))
+    };
+    vec![
+        Record::VisitStarted { at: at(20), visit: 2 },
+        Record::SessionStarted { at: at(20), program: "argiope 0.1.0".to_owned(), visit: 2 },
+        Record::Seeds { at: at(20), offered: 1, seen: 0, admitted: vec![seed], refused: Vec::new() },
+        Record::Done(Box::new(home)),
+        Record::SessionEnded { at: at(29), end: End::Finished },
+    ]
+}
+
 /// The records with positions that rise as a journal's do.
 pub(crate) fn numbered(records: &[Record]) -> Vec<(Position, Record)> {
     (0..).map(|index| Position::new(16 + 100 * index)).zip(records.iter().cloned()).collect()

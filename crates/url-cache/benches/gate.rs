@@ -1,8 +1,10 @@
 //! The seen test on streams with the shape of a crawl's: what a question costs at each tier.
 
+use std::sync::Arc;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use model::{HostKey, UrlKey};
-use url_cache::{FilterKind, Generation, Question, SeenStore, SledStore, UrlCache, UrlCacheConfig};
+use url_cache::{FilterKind, Judge, Question, SeenStore, SledStore, UrlCache, UrlCacheConfig, Visit};
 
 /// Links of one page.
 const PAGE: usize = 97;
@@ -14,16 +16,16 @@ fn key(number: u64) -> UrlKey {
 /// A gate whose store and filter know `known` URLs.
 fn gate(filter: FilterKind, recent: usize, known: u64) -> UrlCache {
     let db = sled::Config::new().temporary(true).open().expect("a temporary database opens");
-    let store = SledStore::open(&db).expect("the tree opens");
+    let store = SledStore::open(&db, false).expect("the tree opens");
     let config = UrlCacheConfig { filter, recent, ..UrlCacheConfig::default() };
-    let mut filter = config.build_filter(Generation::of_visit(0));
+    let mut filter = config.build_filter(&Visit::FIRST);
     let mut keys: Vec<UrlKey> = (0..known).map(key).collect();
     for key in &keys {
-        filter.ask_and_mark(&[Question { key: *key, url: "" }], &mut [false]);
+        filter.mark(&[Question { key: *key, url: "" }]);
     }
     keys.sort_unstable();
     store.insert(&keys).expect("the store is written");
-    UrlCache::new(filter, recent, Box::new(store))
+    UrlCache::new(filter, recent, Judge::Store(Arc::new(store)), Vec::new())
 }
 
 fn pages(from: u64) -> impl Iterator<Item = Vec<UrlKey>> {

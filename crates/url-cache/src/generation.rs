@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub struct Generation(u32);
 
 impl Generation {
-    /// The generation of a visit; visits count from 0.
+    /// The generation of a visit; visits count from 1.
     pub fn of_visit(visit: u32) -> Self {
         Self(visit)
     }

@@ -14,7 +14,7 @@
 //!  a page's links ──► recent cache ──► filter ──► pending ──► exact store
 //!                      │ seen           │ "no": new  │ seen     │ seen
 //!                      ▼                ▼            ▼          ▼ not there: new, and the
-//!                   three of four    no disk read             filter's false positive
+//!                   most links       no disk read             filter's false positive
 //! ```
 //!
 //! * The **recent cache** ([`RecentCache`]) holds the last and the most repeated URLs. It answers
@@ -26,16 +26,33 @@
 //! * The **exact store** ([`SeenStore`]; sled) confirms or refutes every "maybe". A URL is taken
 //!   for seen only when an exact tier says so, whatever the filter answers.
 
+mod build;
 mod config;
+mod counts;
 mod filter;
 mod gate;
 mod generation;
+mod loss;
 mod recent;
+mod shadow;
+pub mod snapshot;
 mod store;
 
-pub use crate::config::{FilterKind, UrlCacheConfig};
-pub use crate::filter::{BloomFilter, Fill, Filter, Nature, NoFilter, Question};
-pub use crate::gate::{Counts, Tier, UrlCache, Verdict};
+pub use crate::build::Visit;
+pub use crate::config::{Capacity, FilterKind, Reseed, StageKind, UrlCacheConfig, Verify, WhenFull};
+pub use crate::counts::{Counts, Tier, Verdict};
+pub use crate::filter::{
+    BlockedFilter, BloomFilter, BloomShape, CountingFilter, CuckooFilter, Fill, Filter, HashKind, Hashing, LayerShape,
+    MakeStage, Members, MultilayerFilter, Nature, NoFilter, Positions, Question, Spatial, StableFilter, Stages,
+    StaticFilter,
+};
+pub use crate::gate::{Judge, UrlCache};
 pub use crate::generation::Generation;
+pub use crate::loss::Loss;
 pub use crate::recent::RecentCache;
-pub use crate::store::{SeenStore, SledStore, StoreError};
+pub use crate::shadow::{Shadow, ShadowReport};
+pub use crate::snapshot::SnapshotError;
+pub use crate::store::{
+    ENTRY_KEY_LEN, Entry, EntryKey, OrderedMap, PackedStore, RedbMap, RedbStore, SeenStore, Shape, SledMap, SledStore,
+    StoreError, StoreKind, Visitor,
+};

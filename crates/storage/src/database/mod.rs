@@ -7,7 +7,7 @@
 //! ```text
 //! tree      key                              value
 //! queue     host key 8 B ‖ rank 8 B          QueuedUrl, postcard
-//! pages     URL key 24 B                     position of its Done record, u64
+//! pages     URL key 24 B ‖ admission 8 B     position of its Done record, u64
 //! meta      "format"                         version byte
 //!           "checkpoint"                     position up to which records were applied, u64
 //! ```

@@ -9,12 +9,13 @@ use model::{ByteSize, HostKey, QueuedUrl, Rank, UrlKey};
 
 use crate::disk;
 use crate::error::{Doing, StorageError};
-use crate::record::{Position, Record, queue_key};
+use crate::record::{Position, Record, page_key, queue_key};
 use model::Census;
 
-const FORMAT: &[u8] = &[1];
+/// 2 added the admission to the keys of `pages`.
+const FORMAT: &[u8] = &[2];
 
-/// The tables of an open database. Lives on the storage thread.
+/// The tables of an open database. Lives on the table thread.
 pub struct Tables {
     db: sled::Db,
     queue: sled::Tree,
@@ -97,13 +98,26 @@ impl Tables {
     /// # Errors
     /// When sled fails.
     pub fn apply(&mut self, records: &[(Position, Record)]) -> Result<(), StorageError> {
+        let began = records.iter().rposition(|(_, record)| matches!(record, Record::VisitStarted { .. }));
+        if let Some(began) = began {
+            // What is queued before it is given up, but its pages are kept.
+            let (before, since) = records.split_at(began);
+            self.apply(before)?;
+            self.queue.clear().map_err(|error| self.failed(&error))?;
+            self.queue_census = Census::default();
+            return self.apply_to_trees(since);
+        }
+        self.apply_to_trees(records)
+    }
+
+    fn apply_to_trees(&mut self, records: &[(Position, Record)]) -> Result<(), StorageError> {
         let mut queue = BTreeMap::new();
         let mut pages = BTreeMap::new();
         for (position, record) in records {
             if let Record::Done(done) = record {
                 let key = done.url.url.key();
                 queue.insert(queue_key(key, done.url.rank), None);
-                pages.insert(*key.as_bytes(), position.get().to_be_bytes());
+                pages.insert(page_key(key, done.url.rank), position.get().to_be_bytes());
             }
             let (admitted, via) = record.admitted();
             for admitted in admitted {
@@ -149,13 +163,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Where the record of a URL's end stands; `None` while it has none.
+    /// Where the record of a URL's last end stands; `None` while it has none.
     ///
     /// # Errors
     /// When sled fails.
     pub fn page_position(&self, key: UrlKey) -> Result<Option<Position>, StorageError> {
-        let found = self.pages.get(key.as_bytes()).map_err(|error| self.failed(&error))?;
-        found.map(|bytes| self.position(&bytes)).transpose()
+        let last = self.pages.scan_prefix(key.as_bytes()).next_back().transpose();
+        last.map_err(|error| self.failed(&error))?.map(|(_, bytes)| self.position(&bytes)).transpose()
     }
 
     /// Up to `limit` of a host's queued URLs in queue order, from the first after `after`.

@@ -9,7 +9,7 @@ use super::*;
 use crate::error::StorageError;
 use crate::record::{Done, Position, Record};
 use crate::summary::Summary;
-use crate::testing::{admitted, at, done, linked, numbered, small_crawl};
+use crate::testing::{admitted, at, done, linked, numbered, second_visit, small_crawl};
 
 const CACHE: ByteSize = ByteSize(16 << 20);
 
@@ -47,6 +47,9 @@ fn agrees(tables: &Tables, summary: &Summary) -> bool {
 fn expected_queue(records: &Entries) -> BTreeMap<HostKey, BTreeMap<Rank, QueuedUrl>> {
     let mut queue: BTreeMap<HostKey, BTreeMap<Rank, QueuedUrl>> = BTreeMap::new();
     for (_, record) in records {
+        if let Record::VisitStarted { .. } = record {
+            queue.clear();
+        }
         if let Record::Done(done) = record {
             queue.entry(done.url.url.host_key()).or_default().remove(&done.url.rank);
         }
@@ -80,10 +83,14 @@ fn check(tables: &Tables, records: &Entries) {
         }
         assert_eq!(scanned, urls);
     }
+    let mut ends = BTreeMap::new();
     for (position, record) in records {
         if let Record::Done(done) = record {
-            assert_eq!(tables.page_position(done.url.url.key()).unwrap(), Some(*position));
+            ends.insert(done.url.url.key(), *position);
         }
+    }
+    for (key, last) in ends {
+        assert_eq!(tables.page_position(key).unwrap(), Some(last));
     }
     let stranger = CanonicalUrl::parse("http://stranger.example/").unwrap();
     assert_eq!(tables.page_position(stranger.key()).unwrap(), None);
@@ -92,9 +99,14 @@ fn check(tables: &Tables, records: &Entries) {
 
 #[test]
 fn records_are_applied_and_found() {
-    for records in [numbered(&small_crawl()), crawl(60)] {
+    let mut visits = small_crawl();
+    visits.retain(|record| !matches!(record, Record::Done(done) if done.attempts == 0));
+    visits.extend(second_visit());
+    for records in [numbered(&small_crawl()), crawl(60), numbered(&visits)] {
         let dir = tempfile::tempdir().unwrap();
         let mut tables = Database::open(dir.path(), CACHE).unwrap().tables;
+        tables.apply(&records).unwrap();
+        check(&tables, &records);
         tables.apply(&records).unwrap();
         check(&tables, &records);
     }

@@ -15,8 +15,9 @@ pub(super) const HEAD_LEN: usize = 21;
 /// 200 bytes makes 10 MiB.
 pub(super) const MAX_PAYLOAD: usize = 64 << 20;
 
-/// Version of the payload's encoding.
-const VERSION: u8 = 1;
+/// Version of the payload's encoding. 2 added [`Done::references`](crate::Done) and the beginning of a
+/// visit.
+const VERSION: u8 = 2;
 
 /// Seed of the checksums. It reaches the disk, so it never changes.
 const CHECKSUM_SEED: u64 = 0x4152_4749_4f50_4502; // "ARGIOPE", use 2
@@ -76,11 +77,21 @@ pub(super) fn is_intact(position: Position, frame: &[u8]) -> bool {
 /// The record of an intact frame, which stands in `path` at `offset`.
 pub(super) fn decode(frame: &[u8], path: &Path, offset: u64) -> Result<Record, StorageError> {
     let version = frame[VERSION_AT];
-    if version != VERSION {
-        return Err(StorageError::NewerFormat { path: path.to_owned(), version });
-    }
-    match postcard::take_from_bytes(&frame[HEAD_LEN..]) {
+    let mut older = Vec::new();
+    let payload = match version {
+        VERSION => &frame[HEAD_LEN..],
+        1 => {
+            // What version 2 added to a page's end stands at the end of its record, and nothing of it
+            // is a zero. Other records did not change.
+            older.extend_from_slice(&frame[HEAD_LEN..]);
+            older.push(0);
+            &older
+        }
+        _ => return Err(StorageError::NewerFormat { path: path.to_owned(), version }),
+    };
+    match postcard::take_from_bytes(payload) {
         Ok((record, [])) => Ok(record),
+        Ok((record, [0])) if version == 1 => Ok(record),
         Ok((_, rest)) => Err(undecodable(path, offset, &format!("{} bytes are left over", rest.len()))),
         Err(error) => Err(undecodable(path, offset, &error.to_string())),
     }

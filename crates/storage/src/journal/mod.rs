@@ -10,7 +10,7 @@
 //!          7 bytes     version
 //!
 //! frame   ┌───────────────┬──────────────┬───────────┬──────────────┬─────────────────────┐
-//!         │ checksum  u64 │ length   u32 │ version 1 │ durable  u64 │ payload: a Record   │
+//!         │ checksum  u64 │ length   u32 │ version 2 │ durable  u64 │ payload: a Record   │
 //!         └───────────────┴──────────────┴───────────┴──────────────┴─────────────────────┘
 //!          xxh3 of all that follows in    u8          up to where    postcard, `length` bytes,
 //!          the frame; its seed is a                   the journal    at least 1, at most 64 MiB

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::record::Admitted;
-use crate::testing::{admitted, at, done, linked, small_crawl};
+use crate::testing::{admitted, at, done, linked, second_visit, small_crawl};
 
 type Entries = Vec<(Position, Record)>;
 
@@ -248,11 +248,20 @@ fn a_visitor_can_stop_the_opening() {
 #[test]
 fn the_format_never_changes() {
     let mut bytes = header(Position::START).to_vec();
-    for record in &small_crawl() {
+    for record in small_crawl().iter().chain(&second_visit()) {
         let position = Position::new(bytes.len() as u64);
         frame::seal(&mut bytes, position, Position::START, record).unwrap();
     }
     assert_eq!(bytes, include_bytes!("golden.journal"));
+}
+
+/// What version 1 wrote is still read: it lacks the references of pages, and has no visits.
+#[test]
+fn the_version_before_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("00000000000000000000.log"), include_bytes!("golden-1.journal")).unwrap();
+    let read: Vec<Record> = read(dir.path()).unwrap().into_iter().map(|(_, record)| record).collect();
+    assert_eq!(read, small_crawl());
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
