@@ -81,26 +81,24 @@ impl Table {
 }
 
 /// Where a crawl stands, in a phrase.
-struct Phrase<'a>(&'a State, u64);
+struct Phrase<'a>(&'a Report, &'a str);
 
 impl Display for Phrase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        let Self(report, go_on) = self;
+        match &report.state {
             State::Running => f.write_str("running"),
-            State::Finished if self.1 == 0 => f.write_str("finished: nothing is left to fetch"),
+            State::Finished if report.queued == 0 => f.write_str("finished: nothing is left to fetch"),
             State::Finished => {
-                write!(f, "finished, but for what is left of hosts left alone (URLs: {})", thousands(self.1))
+                write!(f, "finished, but for what is left of hosts left alone (URLs: {})", thousands(report.queued))
             }
             State::Limit(which) if which == "crawl.max_disk" => {
-                write!(
-                    f,
-                    "stopped at the limit {which}; raise it or move files away, and run the same command to go on"
-                )
+                write!(f, "stopped at the limit {which}; raise it or move files away, and {go_on} to go on")
             }
-            State::Limit(which) => write!(f, "stopped at the limit {which}; run the same command to go on"),
-            State::Interrupted => f.write_str("interrupted and saved; run the same command to go on"),
-            State::Failed => f.write_str("stopped by an error; mend its cause and run the same command to go on"),
-            State::Stopped => f.write_str("stopped without saying why; run the same command to go on"),
+            State::Limit(which) => write!(f, "stopped at the limit {which}; {go_on} to go on"),
+            State::Interrupted => write!(f, "interrupted and saved; {go_on} to go on"),
+            State::Failed => write!(f, "stopped by an error; mend its cause and {go_on} to go on"),
+            State::Stopped => write!(f, "stopped without saying why; {go_on} to go on"),
         }
     }
 }
@@ -108,7 +106,12 @@ impl Display for Phrase<'_> {
 /// The report of a crawl, for its end and for `argiope status`.
 pub(crate) fn report(report: &Report) -> String {
     let mut table = Table(String::new());
-    let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(&report.state, report.queued));
+    // The command that began a revisit begins the next one.
+    let go_on = match report.visit {
+        0 | 1 => "run the same command".to_owned(),
+        _ => format!("run `argiope crawl --job {}`", report.job.display()),
+    };
+    let _ = writeln!(table.0, "{} is {}.", report.job.display(), Phrase(report, &go_on));
     if report.visit > 1 {
         let _ = writeln!(table.0, "This is visit {}; pages and links are counted over all visits.", report.visit);
     }
@@ -130,9 +133,9 @@ pub(crate) fn report(report: &Report) -> String {
     }
     for (reason, parked) in &report.parked {
         let advice = match reason {
-            Reason::HostPageLimit => "a higher frontier.per_host_max_pages lets them go on",
-            Reason::PrivateAddress => "--allow-private lets them be fetched",
-            _ => "run the same command to try them again",
+            Reason::HostPageLimit => "a higher frontier.per_host_max_pages lets them go on".to_owned(),
+            Reason::PrivateAddress => "--allow-private lets them be fetched".to_owned(),
+            _ => format!("{go_on} to try them again"),
         };
         let remark = format!("still queued (hosts: {}); {advice}", thousands(parked.hosts));
         table.row(&format!("left: {reason}"), thousands(parked.urls), remark);

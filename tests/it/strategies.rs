@@ -246,3 +246,34 @@ fn the_next_visit_waits_for_the_end_of_this_one() {
     let ended = site.argiope(&["recrawl", "--job", "no-such-job"]).exits(2);
     assert!(ended.stderr.contains("there is no job in no-such-job"), "{ended}");
 }
+
+/// Killed after the visit was recorded and before anything else: the visit is gone on with, with all its
+/// seeds, and not begun once more.
+#[test]
+fn a_visit_that_had_just_begun_is_gone_on_with() {
+    let site = Site::tiny(81);
+    site.crawl(&[]).exits(0);
+    let from = site.server.log().len();
+    let (mut journal, _) = storage::Journal::open(&site.job().journal(), |_, _| Ok(())).unwrap();
+    journal.append(&Record::VisitStarted { at: model::Time::ZERO, visit: 2 }).unwrap();
+    journal.sync().unwrap();
+    drop(journal);
+    let ended = site.argiope(&["recrawl", "--job", "job"]).exits(2);
+    assert!(ended.stderr.contains("visit 2"), "{ended}");
+    let ended = site.resume().set(&["crawl.max_pages=5"]).exits(3);
+    assert!(ended.stdout.contains("run `argiope crawl --job job` to go on"), "{ended}");
+    let ended = site.resume().set(&["crawl.max_pages=0"]).exits(0);
+    let mut judgement = site.judge(&site.server.log()[from..]);
+    judgement.repeated.retain(|repeated| !repeated.url.ends_with("/robots.txt"));
+    assert!(judgement.is_right(), "{judgement}\n{ended}");
+    assert_eq!(report(&site.job()).visit, 2);
+}
+
+/// What no machine has room for is refused before anything is touched.
+#[test]
+fn a_filter_larger_than_the_machine_is_refused() {
+    let site = Site::tiny(82);
+    let ended = site.crawl(&["url_cache.capacity=100_000_000_000", "url_cache.filters=16"]).exits(2);
+    assert!(ended.stderr.contains("url_cache.capacity") && ended.stderr.contains("GiB"), "{ended}");
+    assert!(!site.path("job").exists(), "{ended}");
+}

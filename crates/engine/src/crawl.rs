@@ -27,7 +27,7 @@ use crate::intake::Intake;
 use crate::open::{self, Opened};
 use crate::pages::{Finished, PageJob, Pages};
 use crate::report::{Report, Tally};
-use crate::restore::visit_of;
+use crate::restore::{self, visit_of};
 use crate::signals::Signals;
 use crate::tables::{Snapshots, TableThread};
 use crate::writer::{Files, Write, Writer};
@@ -120,6 +120,7 @@ impl Running {
         let Crawl { job, config, mut seeds, revisit, watch } = crawl;
         let clock = Clock::start();
         let job = JobDir::new(job);
+        restore::check_memory(&config.url_cache)?;
         let downloader = Downloader::new(&config.downloader, &config.crawl.user_agent_header(), clock)?;
         let opened = open::open(&job, &config, &clock, revisit)?;
         let Opened { lock, journal, summary, projection, filter, frontier, seeds: old_seeds, offer, healed } = opened;
@@ -135,7 +136,9 @@ impl Running {
         let judge = projection.seen.clone().map_or(Judge::Filter, Judge::Store);
         let url_cache = UrlCache::new(filter.filter, config.url_cache.recent, judge, filter.shadows);
         let identity = config.url_cache.identity(&visit_of(&summary, &[]));
-        let snapshots = Snapshots { path: job.filter(), identity };
+        let saved = Saved::default();
+        let under_way = Arc::clone(&saved.under_way);
+        let snapshots = Snapshots { path: job.filter(), identity, under_way };
         let (tables, table_sender) = TableThread::start(projection, snapshots, journal.end(), sender.clone())?;
         let software = concat!("argiope/", env!("CARGO_PKG_VERSION"));
         let segments = config
@@ -172,7 +175,7 @@ impl Running {
             tally,
             watch,
             stopping: None,
-            saved: Saved::default(),
+            saved,
             _lock: lock,
             job,
             config,

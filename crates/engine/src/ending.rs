@@ -1,6 +1,8 @@
 //! How a session goes on from tick to tick, and how it ends.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use frontier::Fate;
@@ -24,6 +26,8 @@ pub(crate) struct Saved {
     stages: u32,
     /// Whether it was said that it holds too many.
     overfull: bool,
+    /// Whether a copy has not reached the disk yet.
+    pub(crate) under_way: Arc<AtomicBool>,
 }
 
 impl Running {
@@ -107,6 +111,7 @@ impl Running {
         } else if !interval.is_zero()
             && due
             && self.stopping.is_none()
+            && !self.saved.under_way.load(Ordering::Relaxed)
             && let Err(error) = self.save_filter()
         {
             tracing::warn!(%error, "the filter could not be saved");
@@ -119,6 +124,7 @@ impl Running {
         self.saved.at = Some(Instant::now());
         if self.config.url_cache.filter != FilterKind::None && self.saved.admitted != Some(admitted) {
             self.saved.admitted = Some(admitted);
+            self.saved.under_way.store(true, Ordering::Relaxed);
             self.writer.send(Write::Snapshot(self.url_cache.copy_filter()))?;
         }
         Ok(())
@@ -173,9 +179,8 @@ impl Running {
         let told = self.record(Record::SessionEnded { at: self.clock.now(), end: last }, None, 0);
         // What stopped the crawl matters more than that this could not be told.
         let recorded = end.and_then(|end| told.map(|()| end));
-        if recorded.is_ok() {
-            self.save_filter()?;
-        }
+        let saved = if recorded.is_ok() { self.save_filter() } else { Ok(()) };
+        let recorded = recorded.and_then(|end| saved.map(|()| end));
         // The threads finish what they have. After an orderly end the queue of events has room for all
         // they may say; after an error nobody listens.
         if recorded.is_err() {

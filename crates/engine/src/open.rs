@@ -66,19 +66,31 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) 
 
     let mut summary = Summary::default();
     let mut seeds = Vec::new();
-    let mut own_seeds = BTreeSet::new();
+    // The user's seeds of all visits, those of this one, and how many offers there were in it.
+    let (mut own_seeds, mut admitted_now, mut offers_now) = (BTreeSet::new(), BTreeSet::new(), 0);
     let mut frontier = Frontier::new(&config.frontier);
     let (mut journal, torn) = Journal::open(&job.journal(), |position, record| {
         summary.add(position, &record);
         seeds.extend(seeds_of(&record).cloned());
         match &record {
-            Record::Seeds { admitted, .. } => own_seeds.extend(admitted.iter().map(|it| it.url.as_str().to_owned())),
+            Record::Seeds { admitted, offered, .. } => {
+                admitted_now.extend(admitted.iter().map(|it| it.url.as_str().to_owned()));
+                own_seeds.extend(admitted_now.iter().cloned());
+                offers_now += *offered as usize;
+            }
             Record::Done(done) if done.fetch.is_some() => frontier.count_page(done.url.url.host_key()),
-            Record::VisitStarted { .. } => frontier = Frontier::new(&config.frontier),
+            Record::VisitStarted { .. } => {
+                frontier = Frontier::new(&config.frontier);
+                admitted_now.clear();
+                offers_now = 0;
+            }
             _ => {}
         }
         Ok(())
     })?;
+    if revisit && summary.end != Some(End::Finished) {
+        return Err(EngineError::VisitUnfinished { job: job.root().to_owned(), visit: summary.visit.max(1) });
+    }
     if torn > 0 {
         healed.push(format!("{torn} bytes of an unfinished write were cut off the journal's end"));
     }
@@ -90,9 +102,6 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) 
 
     let (mut projection, mut queues) = open_database(job, config, clock, &summary, journal.end(), &mut healed)?;
     if revisit {
-        if summary.end != Some(End::Finished) {
-            return Err(EngineError::VisitUnfinished { job: job.root().to_owned(), visit: summary.visit });
-        }
         let record = Record::VisitStarted { at: clock.now(), visit: summary.visit + 1 };
         let position = journal.append(&record)?;
         journal.sync()?;
@@ -100,9 +109,15 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) 
         projection.apply(&[(position, record)])?;
         projection.checkpoint(journal.end())?;
         (frontier, queues) = (Frontier::new(&config.frontier), Vec::new());
+        (admitted_now, offers_now) = (BTreeSet::new(), 0);
     }
-    // A visit that was killed before its seeds were durable is offered them again.
-    let offer = if summary.admitted.entries == 0 { own_seeds.into_iter().collect() } else { Vec::new() };
+    // A visit begins with the seeds of those before. One that was killed before all were durable is
+    // offered the rest.
+    let offer = if summary.visit > 1 && offers_now < own_seeds.len() {
+        own_seeds.difference(&admitted_now).cloned().collect()
+    } else {
+        Vec::new()
+    };
 
     let mut filter = restore::restore(job, &config.url_cache, &summary, journal.end())?;
     healed.extend(filter.healed.take());

@@ -5,10 +5,12 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use model::ConfigError;
 use storage::{Admitted, JobDir, JournalReader, Position, Summary};
 use url_cache::{Filter, FilterKind, Question, Shadow, SnapshotError, UrlCacheConfig, Visit, snapshot};
 
 use crate::error::EngineError;
+use crate::settings::SettingsError;
 
 /// URLs marked at once.
 const BATCH: usize = 4096;
@@ -19,6 +21,29 @@ pub(crate) struct Restored {
     pub(crate) shadows: Vec<Shadow>,
     /// What was made again, in words for the report.
     pub(crate) healed: Option<String>,
+}
+
+/// Refuses a filter that this machine cannot hold, before anything is touched.
+pub(crate) fn check_memory(config: &UrlCacheConfig) -> Result<(), EngineError> {
+    let (wanted, there) = (config.filter_bytes(), physical_memory().unwrap_or(u64::MAX));
+    if wanted <= there {
+        return Ok(());
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let mut problems = ConfigError::default();
+    problems.require(
+        false,
+        "url_cache.capacity",
+        format!("the filter would take {:.0} GiB, and this machine has {:.0}", gib(wanted), gib(there)),
+    );
+    problems.into_result().map_err(|error| SettingsError::from(error).into())
+}
+
+/// Bytes of memory the machine has, from Linux's `/proc`.
+fn physical_memory() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 /// Loads the filter's snapshot and marks what the journal has admitted since; where there is no

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -142,7 +143,10 @@ fn run(
                 let urls = projection.tables.scan_queue(refill.host, Some(refill.after), refill.limit)?;
                 tell(Event::Refilled(refill, urls));
             }
-            TableWork::Snapshot(filter, position) => snapshots.write(&*filter, position),
+            TableWork::Snapshot(filter, position) => {
+                snapshots.write(&*filter, position);
+                snapshots.under_way.store(false, Ordering::Relaxed);
+            }
         }
         if checkpointed.1.elapsed() >= CHECKPOINT_EVERY && checkpointed.0 != applied {
             tell(Event::Stored(projection.write_run()?));
@@ -161,6 +165,8 @@ fn run(
 pub(crate) struct Snapshots {
     pub(crate) path: PathBuf,
     pub(crate) identity: String,
+    /// Whether a copy is on its way to the disk: a second one would only take memory.
+    pub(crate) under_way: Arc<AtomicBool>,
 }
 
 impl Snapshots {

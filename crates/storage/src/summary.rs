@@ -125,6 +125,8 @@ impl Summary {
     }
 
     fn begin_visit(&mut self, position: Position, visit: u32) {
+        // Until it ends in order, nobody may take it for finished.
+        self.end = None;
         self.visit_before = Some((self.visit_began, self.admitted.entries));
         self.visit_began = position;
         self.visit = visit;

@@ -72,6 +72,26 @@ impl UrlCacheConfig {
         )
     }
 
+    /// Bytes that the filter of the configured capacity takes, or nearly: to refuse what no machine has.
+    pub fn filter_bytes(&self) -> u64 {
+        let Capacity::Urls(urls) = self.capacity else { return 0 };
+        let classic = match self.hashes {
+            0 => -self.false_positive_rate.log2() / std::f64::consts::LN_2,
+            hashes => f64::from(hashes) * self.bits_per_hash,
+        };
+        let bits = match self.filter {
+            FilterKind::None => 0.0,
+            FilterKind::Counting => 4.0 * classic,
+            // Each layer for the root of the rate, which is half the bits.
+            FilterKind::Multilayer if self.hashes == 0 => f64::from(self.layers + 1) * classic / 2.0,
+            FilterKind::Multilayer => f64::from(self.layers + 1) * classic,
+            // What is beside the known URLs begins with a tenth.
+            FilterKind::Static => classic / 10.0,
+            _ => classic,
+        };
+        (urls as f64 * bits / 8.0) as u64 * u64::from(self.filters)
+    }
+
     /// URLs the filter is made for in this visit.
     pub fn capacity_for(&self, visit: &Visit<'_>) -> u64 {
         match self.capacity {

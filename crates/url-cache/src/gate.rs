@@ -207,11 +207,16 @@ impl UrlCache {
     /// filter too where it can take them out. Where it cannot, the next question about one is a
     /// "maybe" that the store refutes; a filter that is trusted keeps calling it known.
     ///
+    /// A URL that is still on its way to the store must be kept from it by the caller, who writes there.
+    ///
     /// # Errors
     /// When the store cannot be written.
     pub fn forget(&mut self, gone: &[Question<'_>]) -> Result<(), StoreError> {
-        let mut keys: Vec<UrlKey> = gone.iter().map(|question| question.key).collect();
-        keys.sort_unstable();
+        // One that is named twice was marked once.
+        let mut gone = gone.to_vec();
+        gone.sort_unstable_by_key(|question| question.key);
+        gone.dedup_by_key(|question| question.key);
+        let keys: Vec<UrlKey> = gone.iter().map(|question| question.key).collect();
         for key in &keys {
             self.recent.remove(key.url_hash());
             self.pending.remove(key);
@@ -219,7 +224,7 @@ impl UrlCache {
         if let Judge::Store(store) = &self.judge {
             store.remove(&keys)?;
             if self.filter.nature().removes {
-                self.filter.remove(gone, &Remaining { store: &**store, pending: &self.pending })?;
+                self.filter.remove(&gone, &Remaining { store: &**store, pending: &self.pending })?;
             }
         }
         Ok(())
