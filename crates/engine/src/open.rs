@@ -12,7 +12,7 @@
 //!
 //! Each step can be killed at any point and repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -67,15 +67,15 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) 
     let mut summary = Summary::default();
     let mut seeds = Vec::new();
     // The user's seeds of all visits, those of this one, and how many offers there were in it.
-    let (mut own_seeds, mut admitted_now, mut offers_now) = (BTreeSet::new(), BTreeSet::new(), 0);
+    let (mut own_seeds, mut admitted_now, mut offers_now) = (BTreeMap::new(), HashSet::new(), 0);
     let mut frontier = Frontier::new(&config.frontier);
     let (mut journal, torn) = Journal::open(&job.journal(), |position, record| {
         summary.add(position, &record);
         seeds.extend(seeds_of(&record).cloned());
         match &record {
             Record::Seeds { admitted, offered, .. } => {
-                admitted_now.extend(admitted.iter().map(|it| it.url.as_str().to_owned()));
-                own_seeds.extend(admitted_now.iter().cloned());
+                own_seeds.extend(admitted.iter().map(|it| (it.url.key(), it.url.clone())));
+                admitted_now.extend(admitted.iter().map(|it| it.url.key()));
                 offers_now += *offered as usize;
             }
             Record::Done(done) if done.fetch.is_some() => frontier.count_page(done.url.url.host_key()),
@@ -109,12 +109,13 @@ pub(crate) fn open(job: &JobDir, config: &Config, clock: &Clock, revisit: bool) 
         projection.apply(&[(position, record)])?;
         projection.checkpoint(journal.end())?;
         (frontier, queues) = (Frontier::new(&config.frontier), Vec::new());
-        (admitted_now, offers_now) = (BTreeSet::new(), 0);
+        (admitted_now, offers_now) = (HashSet::new(), 0);
     }
     // A visit begins with the seeds of those before. One that was killed before all were durable is
     // offered the rest.
     let offer = if summary.visit > 1 && offers_now < own_seeds.len() {
-        own_seeds.difference(&admitted_now).cloned().collect()
+        let missing = own_seeds.iter().filter(|(key, _)| !admitted_now.contains(key));
+        missing.map(|(_, url)| url.as_str().to_owned()).collect()
     } else {
         Vec::new()
     };

@@ -8,7 +8,6 @@ use crate::filter::{
     MultilayerFilter, NoFilter, Spatial, StableFilter, Stages, StaticFilter,
 };
 use crate::generation::Generation;
-use crate::shadow::Shadow;
 
 /// What a first visit begins with where the capacity is "auto".
 const AUTO_BEGINNING: u64 = 65_536;
@@ -144,13 +143,6 @@ impl UrlCacheConfig {
             _ if self.grows() => recipe.stages(kind),
             _ => recipe.stage(kind, 0),
         }
-    }
-}
-
-impl Shadow {
-    /// A shadow of this configuration.
-    pub fn of((kind, filter): (FilterKind, Box<dyn Filter>)) -> Self {
-        Self::new(kind, filter)
     }
 }
 

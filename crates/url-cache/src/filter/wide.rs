@@ -91,6 +91,21 @@ pub(super) enum Level {
     Avx512,
 }
 
+/// Calls a body as it was compiled for a level.
+macro_rules! at_level {
+    ($level:expr, $body:ident::<$($generic:ident),*>($($argument:expr),*)) => {
+        match $level {
+            Level::Portable => $body::<$($generic),*>($($argument),*),
+            // SAFETY: these levels are made by `Level::all` alone, which asked the processor.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { avx2::$body::<$($generic),*>($($argument),*) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { avx512::$body::<$($generic),*>($($argument),*) },
+        }
+    };
+}
+
 impl Level {
     /// Every level this processor has, the widest last.
     pub(super) fn all() -> Vec<Self> {
@@ -115,29 +130,13 @@ impl Level {
     /// Are all bits of a hash set?
     #[inline]
     pub(super) fn ask_one<const R: usize>(self, lines: &[Line], finder: Finder, hash: u128) -> bool {
-        match self {
-            Self::Portable => ask_one::<R>(lines, finder, hash),
-            // SAFETY: these levels are made by `all` alone, which asked the processor.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { avx2::ask_one::<R>(lines, finder, hash) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { avx512::ask_one::<R>(lines, finder, hash) },
-        }
+        at_level!(self, ask_one::<R>(lines, finder, hash))
     }
 
     /// The same, and then they are.
     #[inline]
     pub(super) fn ask_and_mark_one<const R: usize>(self, lines: &mut [Line], finder: Finder, hash: u128) -> bool {
-        match self {
-            Self::Portable => ask_and_mark_one::<R>(lines, finder, hash),
-            // SAFETY: these levels are made by `all` alone, which asked the processor.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { avx2::ask_and_mark_one::<R>(lines, finder, hash) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { avx512::ask_and_mark_one::<R>(lines, finder, hash) },
-        }
+        at_level!(self, ask_and_mark_one::<R>(lines, finder, hash))
     }
 
     /// For each question, by its hash: are all its bits set?
@@ -150,15 +149,7 @@ impl Level {
         hash: impl Fn(&Q) -> u128,
         maybe: &mut [bool],
     ) {
-        match self {
-            Self::Portable => ask::<Q, R>(lines, finder, questions, hash, maybe),
-            // SAFETY: these levels are made by `all` alone, which asked the processor.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { avx2::ask::<Q, R>(lines, finder, questions, hash, maybe) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { avx512::ask::<Q, R>(lines, finder, questions, hash, maybe) },
-        }
+        at_level!(self, ask::<Q, R>(lines, finder, questions, hash, maybe));
     }
 
     /// For each question in turn, by its hash: are all its bits set? Then sets them. How many were not.
@@ -171,15 +162,7 @@ impl Level {
         hash: impl Fn(&Q) -> u128,
         maybe: &mut [bool],
     ) -> u64 {
-        match self {
-            Self::Portable => ask_and_mark::<Q, R>(lines, finder, questions, hash, maybe),
-            // SAFETY: these levels are made by `all` alone, which asked the processor.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { avx2::ask_and_mark::<Q, R>(lines, finder, questions, hash, maybe) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { avx512::ask_and_mark::<Q, R>(lines, finder, questions, hash, maybe) },
-        }
+        at_level!(self, ask_and_mark::<Q, R>(lines, finder, questions, hash, maybe))
     }
 }
 
